@@ -1,0 +1,1 @@
+"""Declares: the one catalog file, validated, as values every room reads."""
