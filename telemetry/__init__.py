@@ -1,0 +1,1 @@
+"""Measures: the words that every room shares, and the ways out (spans, metrics, spool)."""

@@ -1,0 +1,221 @@
+"""Reads OTLP, JSON or protobuf, into rows: spans with the Collector's ClickHouse columns, and the ledger's own log events.
+
+Tolerant where emitters differ (64-bit integers as text or number, enums as number or name, every kind of attribute
+value, fields left out); strict where identity matters (trace, span, emitter, seq).
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from google.protobuf.json_format import MessageToDict  # type: ignore[import-untyped]
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from telemetry.errors import LineInvalid
+from telemetry.otlp_encode import ATTR_EMITTER, ATTR_SEQ
+from telemetry.otlp_values import attributes, enum_name, hex_id, instant, items, message, text, whole
+
+_KINDS: Final = ("Unspecified", "Internal", "Server", "Client", "Producer", "Consumer")
+_STATUS: Final = ("Unset", "Ok", "Error")
+_OWN_EVENTS: Final = "loraledger."
+
+COLUMNS: Final = (
+    "Timestamp", "TraceId", "SpanId", "ParentSpanId", "TraceState", "SpanName", "SpanKind", "ServiceName", "ResourceAttributes",
+    "ScopeName", "ScopeVersion", "SpanAttributes", "Duration", "StatusCode", "StatusMessage", "Events.Timestamp", "Events.Name",
+    "Events.Attributes", "Links.TraceId", "Links.SpanId", "Links.TraceState", "Links.Attributes",
+)  # fmt: skip
+"""The Collector's `otel_traces`, in the order of its INSERT."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpanEvent:
+    """Something that happened at `timestamp` (UTC nanoseconds) inside a span."""
+
+    timestamp: int
+    name: str
+    attributes: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class SpanLink:
+    """Another span that this one names."""
+
+    trace_id: str
+    span_id: str
+    trace_state: str
+    attributes: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class SpanRow:
+    """One span as the Collector's ClickHouse exporter would insert it.
+
+    `timestamp` is UTC nanoseconds, `duration` nanoseconds (0 when the end is missing or before the start). Ids are
+    lowercase hex, '' for no parent. Attribute values are text: `12`, `true`, `1.5`, lists and maps as JSON.
+    """
+
+    timestamp: int
+    trace_id: str
+    span_id: str
+    parent_span_id: str
+    trace_state: str
+    span_name: str
+    span_kind: str
+    service_name: str
+    resource_attributes: dict[str, str]
+    scope_name: str
+    scope_version: str
+    span_attributes: dict[str, str]
+    duration: int
+    status_code: str
+    status_message: str
+    events: tuple[SpanEvent, ...] = ()
+    links: tuple[SpanLink, ...] = ()
+
+    def as_row(self) -> dict[str, Any]:
+        """The values by the Collector's column names, in the order of `COLUMNS`; nested columns as parallel lists."""
+        values = (
+            self.timestamp,
+            self.trace_id,
+            self.span_id,
+            self.parent_span_id,
+            self.trace_state,
+            self.span_name,
+            self.span_kind,
+            self.service_name,
+            self.resource_attributes,
+            self.scope_name,
+            self.scope_version,
+            self.span_attributes,
+            self.duration,
+            self.status_code,
+            self.status_message,
+            [event.timestamp for event in self.events],
+            [event.name for event in self.events],
+            [event.attributes for event in self.events],
+            [link.trace_id for link in self.links],
+            [link.span_id for link in self.links],
+            [link.trace_state for link in self.links],
+            [link.attributes for link in self.links],
+        )
+        return dict(zip(COLUMNS, values, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class EventRow:
+    """One log event of the ledger; identity is (`name`, `emitter`, `seq`), `body` the JSON text of its value, `at_ns` UTC."""
+
+    name: str
+    emitter: str
+    seq: int
+    at_ns: int
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one line or message holds. `ignored` counts log records that are not events of the ledger."""
+
+    spans: list[SpanRow] = field(default_factory=list)
+    events: list[EventRow] = field(default_factory=list)
+    ignored: int = 0
+
+
+def parse_line(line: str | bytes) -> Batch:
+    """Rows of one line of OTLP/JSON. Raises LineInvalid, and takes nothing of the line, when any part of it is unsound."""
+    try:
+        raw = json.loads(line)
+    except RecursionError as error:
+        raise LineInvalid("nested too deeply") from error
+    except ValueError as error:
+        raise LineInvalid(f"not JSON: {error}") from error
+    return _batch(raw)
+
+
+def parse_protobuf_traces(data: bytes) -> Batch:
+    """Rows of a binary ExportTraceServiceRequest. Raises LineInvalid."""
+    try:
+        raw = MessageToDict(ExportTraceServiceRequest.FromString(data))
+    except DecodeError as error:
+        raise LineInvalid(f"not an ExportTraceServiceRequest: {error}") from error
+    for span in _each(raw, "resourceSpans", "scopeSpans", "spans"):
+        for part in (span, *span.get("links", ())):
+            # Protobuf's JSON has bytes as base64; OTLP's JSON has ids as hex.
+            part.update(
+                {key: base64.b64decode(part[key]).hex() for key in ("traceId", "spanId", "parentSpanId") if key in part}
+            )
+    return _batch(raw)
+
+
+def _batch(raw: Any) -> Batch:
+    if not isinstance(raw, dict) or not ("resourceSpans" in raw or "resourceLogs" in raw):
+        raise LineInvalid("neither resourceSpans nor resourceLogs")
+    try:
+        spans = [
+            _span(span, resource, scope)
+            for of_resource in items(raw, "resourceSpans")
+            for resource in [attributes(message(of_resource, "resource"))]
+            for of_scope in items(of_resource, "scopeSpans")
+            for scope in [message(of_scope, "scope")]
+            for span in items(of_scope, "spans")
+        ]
+        events = [_event(record) for record in _each(raw, "resourceLogs", "scopeLogs", "logRecords")]
+    except RecursionError as error:
+        raise LineInvalid("nested too deeply") from error
+    own = [event for event in events if event is not None]
+    return Batch(spans, own, len(events) - len(own))
+
+
+def _span(span: dict[str, Any], resource: dict[str, str], scope: dict[str, Any]) -> SpanRow:
+    start = instant(span, "startTimeUnixNano")
+    if not start:
+        raise LineInvalid("span without startTimeUnixNano")
+    status = message(span, "status")
+    return SpanRow(
+        timestamp=start,
+        trace_id=hex_id(span, "traceId", 32),
+        span_id=hex_id(span, "spanId", 16),
+        parent_span_id=hex_id(span, "parentSpanId", 16, optional=True),
+        trace_state=text(span, "traceState"),
+        span_name=text(span, "name"),
+        span_kind=enum_name(span, "kind", "SPAN_KIND_", _KINDS),
+        service_name=resource.get("service.name", ""),
+        resource_attributes=resource,
+        scope_name=text(scope, "name"),
+        scope_version=text(scope, "version"),
+        span_attributes=attributes(span),
+        duration=max(0, instant(span, "endTimeUnixNano") - start),
+        status_code=enum_name(status, "code", "STATUS_CODE_", _STATUS),
+        status_message=text(status, "message"),
+        events=tuple(
+            SpanEvent(instant(e, "timeUnixNano"), text(e, "name"), attributes(e)) for e in items(span, "events")
+        ),
+        links=tuple(
+            SpanLink(hex_id(k, "traceId", 32), hex_id(k, "spanId", 16), text(k, "traceState"), attributes(k))
+            for k in items(span, "links")
+        ),
+    )
+
+
+def _event(record: dict[str, Any]) -> EventRow | None:
+    """The ledger's event in this log record, None when it is somebody else's record."""
+    attrs = attributes(record)
+    name = text(record, "eventName") or attrs.get("event.name", "")
+    if not name.startswith(_OWN_EVENTS):
+        return None
+    emitter, seq = attrs.get(ATTR_EMITTER, ""), attrs.get(ATTR_SEQ, "")
+    if not emitter or not (seq.isascii() and seq.isdigit() and len(seq) < 19):
+        raise LineInvalid(f"event {name} without identity: {ATTR_EMITTER}={emitter!r}, {ATTR_SEQ}={seq!r}")
+    at_ns = instant(record, "timeUnixNano") or instant(record, "observedTimeUnixNano")
+    body = message(record, "body").get("stringValue")
+    if not at_ns or not isinstance(body, str):
+        raise LineInvalid(f"event {name} {emitter}:{seq} without timeUnixNano or without a text body")
+    return EventRow(name, emitter, int(seq), at_ns, whole(body))
+
+
+def _each(raw: dict[str, Any], outer: str, middle: str, inner: str) -> list[dict[str, Any]]:
+    return [item for top in items(raw, outer) for part in items(top, middle) for item in items(part, inner)]

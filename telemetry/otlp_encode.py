@@ -1,0 +1,205 @@
+"""Writes OTLP/JSON: one ExportTraceServiceRequest or ExportLogsServiceRequest per line, ids as hex, 64-bit integers as strings."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.trace import SpanContext, format_span_id, format_trace_id
+
+from telemetry.names import SERVICE_NAME
+from telemetry.otlp_values import whole
+
+Json = dict[str, Any]
+
+ATTR_EMITTER: Final = "loraledger.emitter"
+ATTR_SEQ: Final = "loraledger.seq"
+SCOPE: Final = "loraledger"
+_SEVERITY_INFO: Final = 9
+_FLAG_REMOTE_KNOWN: Final = 0x100
+_FLAG_REMOTE: Final = 0x200
+
+
+def spans_line(spans: Sequence[ReadableSpan]) -> str:
+    """All `spans` as one line of OTLP/JSON, grouped by resource and scope. ValueError for a span without an end."""
+    resources: dict[int, Json] = {}
+    scopes: dict[tuple[int, str, str], list[Json]] = {}
+    for span in spans:
+        resource = span.resource
+        scope = span.instrumentation_scope
+        name, version = (scope.name, scope.version or "") if scope else (SCOPE, "")
+        key = (id(resource), name, version)
+        if key not in scopes:
+            scopes[key] = []
+            entry = resources.setdefault(
+                id(resource), {"resource": {"attributes": key_values(resource.attributes)}, "scopeSpans": []}
+            )
+            entry["scopeSpans"].append({"scope": {"name": name, "version": version}, "spans": scopes[key]})
+        scopes[key].append(_span(span))
+    return dumps({"resourceSpans": list(resources.values())})
+
+
+def span_line(
+    trace_id: str,
+    span_id: str,
+    parent_span_id: str,
+    name: str,
+    start_ns: int,
+    end_ns: int,
+    attrs: Mapping[str, Any],
+    resource: Mapping[str, Any],
+) -> str:
+    """One SERVER span from plain values, for when the SDK could not make it."""
+    span: Json = {
+        "traceId": trace_id,
+        "spanId": span_id,
+        "parentSpanId": parent_span_id,
+        "name": whole(name),
+        "kind": 2,
+        "startTimeUnixNano": str(start_ns),
+        "endTimeUnixNano": str(end_ns),
+        "attributes": key_values(attrs),
+        "status": {},
+    }
+    return dumps(
+        {
+            "resourceSpans": [
+                {
+                    "resource": {"attributes": key_values(resource)},
+                    "scopeSpans": [{"scope": {"name": SCOPE}, "spans": [span]}],
+                }
+            ]
+        }
+    )
+
+
+def event_line(
+    name: str, body_json: str, at_ns: int, attributes: Mapping[str, Any] | None, emitter: str, seq: int
+) -> str:
+    """One log event as a line; its identity is (`name`, `emitter`, `seq`), its body the JSON text of the value.
+
+    ValueError when the identity is not one: an empty emitter or a negative seq.
+    """
+    if not emitter or seq < 0:
+        raise ValueError(
+            f"could not write event {name}: identity ({emitter!r}, {seq}) needs an emitter and a seq from 0"
+        )
+    record: Json = {
+        "timeUnixNano": str(at_ns),
+        "observedTimeUnixNano": str(at_ns),
+        "severityNumber": _SEVERITY_INFO,
+        "eventName": name,
+        "body": {"stringValue": whole(body_json)},
+        "attributes": key_values({**(attributes or {}), ATTR_EMITTER: emitter, ATTR_SEQ: seq}),
+    }
+    resource = {"attributes": key_values({"service.name": SERVICE_NAME})}
+    return dumps(
+        {"resourceLogs": [{"resource": resource, "scopeLogs": [{"scope": {"name": SCOPE}, "logRecords": [record]}]}]}
+    )
+
+
+def key_values(values: Mapping[str, Any] | None) -> list[Json]:
+    """Attributes as a KeyValue list, in their order; None values are left out."""
+    return [
+        {"key": whole(key), "value": any_value(value)} for key, value in (values or {}).items() if value is not None
+    ]
+
+
+def any_value(value: Any) -> Json:
+    """One value as AnyValue: integers beyond 64 bits and unknown types become text, never an error."""
+    match value:
+        case None:
+            return {}
+        case bool():
+            return {"boolValue": value}
+        case int() if -(2**63) <= value < 2**63:
+            return {"intValue": str(int(value))}
+        case float():
+            return {"doubleValue": _double(value)}
+        case str():
+            return {"stringValue": whole(value)}
+        case bytes():
+            return {"bytesValue": base64.b64encode(value).decode("ascii")}
+        case Mapping():
+            return {
+                "kvlistValue": {
+                    "values": [{"key": whole(str(key)), "value": any_value(part)} for key, part in value.items()]
+                }
+            }
+        case Sequence():
+            return {"arrayValue": {"values": [any_value(part) for part in value]}}
+    return {"stringValue": whole(str(value))}
+
+
+def dumps(message: Json) -> str:
+    """One line of ASCII JSON."""
+    return json.dumps(message, separators=(",", ":"), allow_nan=False)
+
+
+def _span(span: ReadableSpan) -> Json:
+    context = span.get_span_context()
+    if context is None or span.start_time is None or span.end_time is None:
+        raise ValueError(f"could not write span {span.name}: it has no context, start or end")
+    message: Json = {
+        "traceId": format_trace_id(context.trace_id),
+        "spanId": format_span_id(context.span_id),
+        "parentSpanId": format_span_id(span.parent.span_id) if span.parent else "",
+        "flags": _flags(span.parent, context),
+        "name": whole(span.name),
+        "kind": span.kind.value + 1,
+        "startTimeUnixNano": str(span.start_time),
+        "endTimeUnixNano": str(span.end_time),
+        "attributes": key_values(span.attributes),
+        "status": {},
+    }
+    if context.trace_state:
+        message["traceState"] = context.trace_state.to_header()
+    if span.events:
+        message["events"] = [
+            {
+                "timeUnixNano": str(event.timestamp),
+                "name": whole(event.name),
+                "attributes": key_values(event.attributes),
+            }
+            for event in span.events
+        ]
+    if span.links:
+        message["links"] = [_link(link.context, link.attributes) for link in span.links]
+    if code := span.status.status_code.value:
+        message["status"] = {"code": code, "message": whole(span.status.description or "")}
+    for field, count in (
+        ("droppedAttributesCount", span.dropped_attributes),
+        ("droppedEventsCount", span.dropped_events),
+    ):
+        if count:
+            message[field] = count
+    return message
+
+
+def _link(context: SpanContext, attrs: Mapping[str, Any] | None) -> Json:
+    link: Json = {
+        "traceId": format_trace_id(context.trace_id),
+        "spanId": format_span_id(context.span_id),
+        "attributes": key_values(attrs),
+    }
+    if context.trace_state:
+        link["traceState"] = context.trace_state.to_header()
+    return link
+
+
+def _flags(parent: SpanContext | None, context: SpanContext) -> int:
+    return (
+        int(context.trace_flags) | _FLAG_REMOTE_KNOWN | (_FLAG_REMOTE if parent is not None and parent.is_remote else 0)
+    )
+
+
+def _double(value: float) -> float | str:
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return value

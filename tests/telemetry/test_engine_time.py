@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from telemetry.engine_time import (
+    AdapterLoad,
+    EngineSession,
+    LoadCause,
+    MeterWindow,
+    NotConserved,
+    Opened,
+    SessionEvent,
+    Share,
+)
+
+NS = st.integers(0, 10**12)
+TEXT = st.text(min_size=1, max_size=8)
+SHARES = st.builds(Share, TEXT, TEXT, st.none() | TEXT, NS, NS, NS, NS, NS, NS, NS)
+PARTS = st.dictionaries(TEXT, NS, max_size=3)
+
+
+@st.composite
+def conserved_windows(draw: st.DrawFn) -> MeterWindow:
+    shares = tuple(draw(st.lists(SHARES, max_size=4)))
+    system, cold = draw(PARTS), draw(PARTS)
+    idle, unattributed, start = draw(NS), draw(NS), draw(NS)
+    length = idle + unattributed + sum(system.values()) + sum(cold.values())
+    length += sum(share.base_ns + share.adapter_ns + share.recompute_ns for share in shares)
+    end = start + length
+    return MeterWindow("m-1", draw(NS), "e1", start, end, draw(NS), idle, system, cold, unattributed, shares, draw(NS))
+
+
+@given(conserved_windows(), st.integers(-1000, 1000).filter(bool))
+def test_a_window_is_whole_to_the_nanosecond(window: MeterWindow, stray: int) -> None:
+    window.check()
+    with pytest.raises(NotConserved, match=f"parts miss {stray} ns") as caught:
+        replace(window, end_ns=window.end_ns + stray).check()
+    assert caught.value.missing_ns == stray
+
+
+def test_savings_are_estimates_and_no_part_of_the_window() -> None:
+    share = Share("gw-1:0", "acme", None, 5, 3, 2, 1, 1, kv_saved_base_ns=99, kv_saved_adapter_ns=99)
+    MeterWindow("m-1", 0, "e1", 0, 10, 1, 0, shares=(share,)).check()
+
+
+@given(conserved_windows())
+def test_a_window_comes_back_as_it_was(window: MeterWindow) -> None:
+    assert MeterWindow.from_json(window.to_json()) == window
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        AdapterLoad("m-1", 0, "e1", "legal", "ab" * 32, LoadCause.WARM, 5, 7, None, 3, 4, 99, ("gw-1:0", "gw-1:1")),
+        AdapterLoad("m-1", 1, "e1", "legal", None, LoadCause.REQUEST, 5, 7),
+        EngineSession("m-1", 0, "e1", "s1", SessionEvent.UP, 5, "H100", 2),
+        Opened("gw-1", 0, "r1", "acme", 5, "ab" * 16, "legal", "e1"),
+        Opened("gw-1", 1, "r2", "acme", 6),
+    ],
+)
+def test_events_come_back_as_they_were(value: Any) -> None:
+    assert type(value).from_json(value.to_json()) == value
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (MeterWindow, "{"),
+        (MeterWindow, "[]"),
+        (MeterWindow, '{"emitter":"m-1"}'),
+        (AdapterLoad, "{}"),
+        (AdapterLoad, '{"cause":"whim","stalled":[]}'),
+        (EngineSession, '{"event":"asleep"}'),
+        (Opened, '{"emitter":"gw-1"}'),
+        (Opened, "7"),
+        (Opened, '{"emitter":"gw-1","seq":1.5,"request_id":"r","tenant":"t","arrival_ns":1}'),
+        (EngineSession, "[" * 100_000),
+    ],
+)
+def test_what_is_not_one_is_refused(kind: Any, text: str) -> None:
+    with pytest.raises((KeyError, TypeError, ValueError)):
+        kind.from_json(text)
