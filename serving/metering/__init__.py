@@ -1,0 +1,1 @@
+"""Meters: times every engine step and splits it among the requests in it."""

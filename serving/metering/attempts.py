@@ -1,0 +1,202 @@
+"""Attempts while the engine has them: what each engine request computed, and what its attempt adds up to."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from serving.metering.events import Entered, Row
+from serving.metering.profile import METHOD, RowWork
+from telemetry.usage import QUARTER_NS, Slice
+
+UNKNOWN: Final = "unknown"
+"""Tenant of requests that came to the engine past the gateway."""
+KEEP_NS: Final = 600 * 1_000_000_000
+"""How long figures that nobody asked for are kept after the attempt left the engine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What the engine spent on one attempt, all its engine requests together.
+
+    Instants are UTC nanoseconds. `input_tokens` (inclusive of cached) and `cached_tokens` are those of its first engine
+    request, since all share one prompt; `cached_tokens` and `first_scheduled_ns` are None when it never got into a step.
+    `output_tokens` were computed, delivered or not.
+    """
+
+    slices: tuple[Slice, ...]
+    input_tokens: int
+    cached_tokens: int | None
+    output_tokens: int
+    preemptions: int
+    first_scheduled_ns: int | None
+    entered_ns: int
+    method: str
+    profile: str
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One attempt and its parts so far; `slices` holds the five figures of a `Slice` by quarter hour."""
+
+    key: str
+    tenant: str
+    adapter: str | None
+    input_tokens: int
+    entered_ns: int
+    requests: list[Request] = field(default_factory=list)
+    slices: dict[int, list[int]] = field(default_factory=dict)
+    left_ns: int = 0
+    forgotten: bool = False
+
+    @property
+    def in_engine(self) -> bool:
+        """Whether any of its requests is still there."""
+        return any(not request.left for request in self.requests)
+
+    def add(self, at_ns: int, parts: tuple[int, int, int, int, int]) -> None:
+        """Add base, adapter, recompute and the two saved figures to the quarter hour that holds `at_ns`."""
+        into = self.slices.setdefault(at_ns - at_ns % QUARTER_NS, [0, 0, 0, 0, 0])
+        for i, part in enumerate(parts):
+            into[i] += part
+
+
+@dataclass(slots=True)
+class Request:
+    """One engine request. `reached` tokens stand computed (cached ones included); below `lost` they are a repetition."""
+
+    id: str
+    attempt: Attempt
+    prompt: int
+    adapter: str | None
+    reached: int = 0
+    lost: int = 0
+    cached: int | None = None
+    preemptions: int = 0
+    scheduled_ns: int | None = None
+    left: bool = False
+
+    def work(self, row: Row) -> RowWork:
+        """The row as the step model sees it. Repeated tokens come in one chunk, so they count as prefill."""
+        prefill = min(max(max(self.prompt, self.lost) - row.before, 0), row.tokens)
+        again = min(max(self.lost - row.before, 0), row.tokens)
+        return RowWork(prefill, row.tokens - prefill, row.before, self.adapter, again, self.id)
+
+    @property
+    def outputs(self) -> int:
+        """Tokens sampled: one by the step that completes the prompt, one by each token computed after it."""
+        return max(self.reached - self.prompt + 1, 0)
+
+
+class Attempts:
+    """All attempts that are in the engine, and those that left it and were not forgotten yet."""
+
+    def __init__(self) -> None:
+        self._attempts: dict[str, Attempt] = {}
+        self._requests: dict[str, Request] = {}
+        self._gone: dict[str, Request] = {}
+        self._left: deque[tuple[int, str]] = deque()
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._attempts
+
+    def enter(self, event: Entered, at_ns: int) -> Request:
+        """A request is known to the engine; a second one with the same attempt key belongs to the same attempt."""
+        key = event.attempt or event.request
+        attempt = self._attempts.get(key)
+        if attempt is None:
+            tenant = event.tenant or UNKNOWN
+            attempt = self._attempts[key] = Attempt(key, tenant, event.adapter, event.prompt_tokens, at_ns)
+        request = Request(event.request, attempt, event.prompt_tokens, event.adapter)
+        attempt.requests.append(request)
+        self._requests[event.request] = request
+        return request
+
+    def find(self, row: Row, at_ns: int) -> Request:
+        """The request of a row.
+
+        One whose entry was lost becomes an attempt of its own, tenant `unknown`. One that had left, whose figures may be
+        written already, becomes an attempt of its own with its tenant: the engine computed more than was asked of it.
+        """
+        request = self._requests.get(row.request)
+        if request is not None:
+            return request
+        prompt = row.before + row.tokens if row.tokens > 1 else row.before
+        gone = self._gone.get(row.request)
+        if gone is None:
+            return self.enter(Entered(row.request, "", "", None, prompt, at_ns), at_ns)
+        if gone.attempt.key == row.request:
+            return gone
+        late = self.enter(Entered(row.request, "", gone.attempt.tenant, gone.adapter, gone.prompt, at_ns), at_ns)
+        late.reached = late.cached = row.before
+        self.leave((row.request,), at_ns)
+        return late
+
+    def preempt(self, requests: Iterable[str]) -> None:
+        """These were thrown out: what they had computed so far will be computed again."""
+        for name in requests:
+            if (request := self._requests.get(name)) is not None:
+                request.preemptions += 1
+                request.lost = max(request.lost, request.reached)
+
+    def leave(self, requests: Iterable[str] | None, at_ns: int) -> None:
+        """These left the engine (None: all of them)."""
+        for name in list(self._requests) if requests is None else requests:
+            request = self._requests.pop(name, None)
+            if request is None:
+                continue
+            request.left = True
+            self._gone[name] = request
+            attempt = request.attempt
+            if attempt.in_engine:
+                continue
+            attempt.left_ns = at_ns
+            if attempt.forgotten:
+                self._delete(attempt)
+            else:
+                self._left.append((at_ns, attempt.key))
+
+    def measured(self, key: str, profile: str) -> Measured | None:
+        """The attempt's figures; None while any of its requests is in the engine, or when it is not known."""
+        attempt = self._attempts.get(key)
+        if attempt is None or attempt.in_engine:
+            return None
+        requests = attempt.requests
+        started = [request.scheduled_ns for request in requests if request.scheduled_ns is not None]
+        return Measured(
+            slices=tuple(Slice(start, *parts) for start, parts in sorted(attempt.slices.items())),
+            input_tokens=attempt.input_tokens,
+            cached_tokens=requests[0].cached,
+            output_tokens=sum(request.outputs for request in requests),
+            preemptions=sum(request.preemptions for request in requests),
+            first_scheduled_ns=min(started, default=None),
+            entered_ns=attempt.entered_ns,
+            method=METHOD,
+            profile=profile,
+        )
+
+    def forget(self, key: str) -> None:
+        """Free what is kept of an attempt, once it has left the engine: until then its time still needs its name."""
+        attempt = self._attempts.get(key)
+        if attempt is None:
+            return
+        if attempt.in_engine:
+            attempt.forgotten = True
+        else:
+            self._delete(attempt)
+
+    def drop_stale(self, now_ns: int) -> None:
+        """Free attempts that left the engine KEEP_NS ago or more and were not asked for."""
+        while self._left and self._left[0][0] <= now_ns - KEEP_NS:
+            at_ns, key = self._left.popleft()
+            attempt = self._attempts.get(key)
+            if attempt is not None and not attempt.in_engine and attempt.left_ns == at_ns:
+                self._delete(attempt)
+
+    def _delete(self, attempt: Attempt) -> None:
+        del self._attempts[attempt.key]
+        for request in attempt.requests:
+            if self._gone.get(request.id) is request:
+                del self._gone[request.id]

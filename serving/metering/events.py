@@ -1,0 +1,100 @@
+"""What the engine process tells the collector: small values, sent without blocking, in the order things happened.
+
+All instants are CLOCK_MONOTONIC nanoseconds of the host; `Hello` carries the one anchor that turns them into UTC, so that
+a step of the wall clock later on cannot move or stretch measured time.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Hello(NamedTuple):
+    """The meter of one engine process is up. `mono_ns` and `utc_ns` were read together; measured time begins at `mono_ns`."""
+
+    emitter: str
+    engine: str
+    mono_ns: int
+    utc_ns: int
+
+
+class Entered(NamedTuple):
+    """A request is known to the scheduler. `cached_tokens` is not known before its first row: see `Row.before`."""
+
+    request: str
+    attempt: str
+    tenant: str
+    adapter: str | None
+    prompt_tokens: int
+    at_ns: int
+
+
+class Row(NamedTuple):
+    """One request inside one step: `tokens` were computed after `before` tokens that were already there."""
+
+    request: str
+    tokens: int
+    before: int
+
+
+class LoadSpan(NamedTuple):
+    """Engine-thread time that an adapter took: `kind` is `read` (disk, parse, host copy) or `activate` (device slot).
+
+    `first` marks an activation that ends a load (cold time); an activation without it re-activates a host-resident adapter
+    (adapter time of the requests that use it).
+    """
+
+    adapter: str
+    kind: str
+    start_ns: int
+    end_ns: int
+    first: bool
+    size_bytes: int
+
+
+class Step(NamedTuple):
+    """One engine step: [start_ns, end_ns) does not overlap any other step.
+
+    `finished` are requests that left the scheduler in or before this step (stopped or aborted), `preempted` those thrown out.
+    `loads` happened since the previous step ended or inside this one. `work_left` is False when the scheduler ran empty.
+    `cached` gives (request, prefix-cache tokens) for requests whose first row is in this step.
+    """
+
+    seq: int
+    start_ns: int
+    end_ns: int
+    rows: tuple[Row, ...]
+    cached: tuple[tuple[str, int], ...]
+    finished: tuple[str, ...]
+    preempted: tuple[str, ...]
+    loads: tuple[LoadSpan, ...]
+    work_left: bool
+
+
+class Aborted(NamedTuple):
+    """Requests left the scheduler between steps (the client hung up)."""
+
+    requests: tuple[str, ...]
+    at_ns: int
+    work_left: bool
+
+
+class Woke(NamedTuple):
+    """The first request arrived at an engine that had none: idle time ended at `at_ns`."""
+
+    at_ns: int
+
+
+class Loaded(NamedTuple):
+    """An adapter was loaded between steps (`add_lora`)."""
+
+    loads: tuple[LoadSpan, ...]
+
+
+class Bye(NamedTuple):
+    """The engine process ends in order; measured time ends at `at_ns`."""
+
+    at_ns: int
+
+
+Event = Hello | Entered | Step | Aborted | Woke | Loaded | Bye

@@ -1,0 +1,126 @@
+"""Pairs the phases of adapter loads: a read, and the first activation that may come much later, inside a step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from serving.metering.events import LoadSpan
+from telemetry.engine_time import AdapterLoad, LoadCause
+
+
+def is_cold(span: LoadSpan) -> bool:
+    """Whether the span ends a load or is part of it; otherwise it moves a host-resident adapter back into its slot."""
+    return span.kind == "read" or span.first
+
+
+@dataclass(frozen=True, slots=True)
+class _Expected:
+    cause: LoadCause
+    adapter_hash: str | None
+    fetch_ns: int | None
+
+
+@dataclass(slots=True)
+class _Load:
+    adapter: str
+    start_ns: int
+    expected: _Expected
+    engine_ns: int = 0
+    read_ns: int | None = None
+    activate_ns: int | None = None
+    size_bytes: int | None = None
+    stalled: dict[str, None] = field(default_factory=dict)
+
+    def add(self, span: LoadSpan, stalled: Iterable[str]) -> None:
+        took = span.end_ns - span.start_ns
+        self.engine_ns += took
+        if span.kind == "read":
+            self.read_ns = took
+        else:
+            self.activate_ns = took
+        self.size_bytes = span.size_bytes or self.size_bytes
+        self.stalled |= dict.fromkeys(stalled)
+
+
+class LoadBook:
+    """Loads of one engine: those that wait for their first activation, and the finished ones not handed out yet."""
+
+    def __init__(self, engine: str) -> None:
+        self._engine = engine
+        self._emitter = ""
+        self._seq = 0
+        self._expected: dict[str, _Expected] = {}
+        self._claimed: dict[tuple[str, int], _Expected] = {}
+        self._waiting: dict[str, _Load] = {}
+        self._finished: list[AdapterLoad] = []
+
+    @property
+    def expecting(self) -> bool:
+        """Whether a load was announced that did not show itself yet."""
+        return bool(self._expected)
+
+    def expect(
+        self, adapter: str, cause: LoadCause, adapter_hash: str | None = None, fetch_ns: int | None = None
+    ) -> None:
+        """Announce the next load of `adapter`: why it happens, and what its fetch took."""
+        self._expected[adapter] = _Expected(cause, adapter_hash, fetch_ns)
+
+    def withdraw(self, adapter: str) -> None:
+        """What was announced will not come, if it did not yet (it failed, or was not needed)."""
+        self._expected.pop(adapter, None)
+
+    def begin(self, emitter: str) -> None:
+        """A new engine process: numbering starts at 0."""
+        self._emitter, self._seq = emitter, 0
+        self._claimed.clear()
+
+    def arrived(self, span: LoadSpan) -> None:
+        """A span was reported, to be booked later: a read is the load that was announced."""
+        if span.kind == "read" and span.adapter in self._expected:
+            self._claimed[span.adapter, span.start_ns] = self._expected.pop(span.adapter)
+
+    def record(self, span: LoadSpan, stalled: Iterable[str] = ()) -> None:
+        """A cold span, whole, that was booked; `stalled` are the attempts of the step it held up."""
+        load = self._waiting.get(span.adapter)
+        if load is not None and span.kind == "read":
+            self._finish(load)
+            load = None
+        if load is None:
+            expected = self._claimed.pop((span.adapter, span.start_ns), None)
+            expected = expected or self._expected.pop(span.adapter, _Expected(LoadCause.REQUEST, None, None))
+            load = self._waiting[span.adapter] = _Load(span.adapter, span.start_ns, expected)
+        load.add(span, stalled)
+        if span.kind != "read":
+            self._finish(load)
+
+    def end(self) -> None:
+        """The engine process ended: loads without an activation are finished as they are."""
+        for load in list(self._waiting.values()):
+            self._finish(load)
+
+    def take(self) -> list[AdapterLoad]:
+        """The loads that finished since the last call."""
+        out, self._finished = self._finished, []
+        return out
+
+    def _finish(self, load: _Load) -> None:
+        del self._waiting[load.adapter]
+        self._finished.append(
+            AdapterLoad(
+                emitter=self._emitter,
+                seq=self._seq,
+                engine=self._engine,
+                adapter=load.adapter,
+                adapter_hash=load.expected.adapter_hash,
+                cause=load.expected.cause,
+                start_ns=load.start_ns,
+                engine_ns=load.engine_ns,
+                fetch_ns=load.expected.fetch_ns,
+                read_ns=load.read_ns,
+                activate_ns=load.activate_ns,
+                size_bytes=load.size_bytes,
+                stalled=tuple(load.stalled),
+            )
+        )
+        self._seq += 1

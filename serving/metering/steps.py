@@ -1,0 +1,97 @@
+"""Books one step: adapter loads come off first, then a stall of the machine, and the rest is split among its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from serving.metering.attempts import Attempts, Request
+from serving.metering.events import LoadSpan, Step
+from serving.metering.loads import is_cold
+from serving.metering.profile import Profile, RowWork
+from serving.metering.split import RowShare, deal, split_step
+from serving.metering.windows import WindowBook, minutes
+from telemetry.engine_time import SystemCause
+
+STALL_FACTOR: Final = 3
+"""What a step takes above this many times its prediction belongs to nobody in it."""
+
+
+def book_step(
+    step: Step,
+    interval: tuple[int, int],
+    spans: Sequence[LoadSpan],
+    book: WindowBook,
+    attempts: Attempts,
+    profile: Profile,
+) -> list[str]:
+    """Book `interval` (UTC; the book's cursor stands at its start) and return the attempts that were in the step.
+
+    A UTC minute inside it cuts it: each piece is split by itself. Tokens, and what a prefix hit saved, count where it ends.
+    """
+    start_ns, end_ns = interval
+    attempts.preempt(step.preempted)
+    cached = dict(step.cached)
+    requests: list[Request] = []
+    works: list[RowWork] = []
+    saved: list[tuple[int, int]] = []
+    for row in step.rows:
+        request = attempts.find(row, start_ns)
+        saving = (0, 0)
+        if request.cached is None:
+            request.cached = request.reached = cached.get(row.request, row.before)
+            request.scheduled_ns = start_ns
+            saving = profile.kv_saved_ns(request.cached, request.adapter is not None)
+        requests.append(request)
+        works.append(request.work(row))
+        saved.append(saving)
+        request.reached = max(request.reached, row.before + row.tokens)
+
+    pieces = list(minutes(start_ns, end_ns))
+    free = [_free(piece, spans) for piece in pieces]
+    predicted = profile.predict_ns(works)
+    stall = max(sum(free) - STALL_FACTOR * predicted, 0) if predicted else 0
+    parts = zip(pieces, free, deal(stall, free), deal(predicted, free), strict=True)
+    for (start, end), net, stalled, expected in parts:
+        last = end == end_ns
+        shares: list[RowShare] = []
+        if works:
+            book.system(SystemCause.STALL, stalled)
+            shares = split_step(net - stalled, works, profile)
+        else:
+            book.system(SystemCause.EMPTY_STEP, net)
+        for request, work, share, saving in zip(requests, works, shares, saved, strict=True):
+            book.share(request.attempt, share, _first_time(work) if last else (0, 0), saving if last else (0, 0))
+        _book_loads(start, end, spans, requests, book)
+        book.step(expected, last)
+        book.move(end)
+    return list(dict.fromkeys(request.attempt.key for request in requests))
+
+
+def _first_time(work: RowWork) -> tuple[int, int]:
+    """Prefill and decode tokens of a row that had not been computed before."""
+    return max(work.prefill - work.recompute, 0), work.decode - max(work.recompute - work.prefill, 0)
+
+
+def _book_loads(
+    start_ns: int, end_ns: int, spans: Iterable[LoadSpan], requests: list[Request], book: WindowBook
+) -> None:
+    """Loads inside [start, end) of a step: cold, or, into the slot again, the adapter time of those who use it."""
+    for span in spans:
+        took = min(span.end_ns, end_ns) - max(span.start_ns, start_ns)
+        if took <= 0:
+            continue
+        users = [request for request in requests if request.adapter == span.adapter]
+        if is_cold(span):
+            book.cold(span.adapter, took)
+        elif not users:
+            book.system(SystemCause.LOOP, took)
+        else:
+            for request, ns in zip(users, deal(took, [1] * len(users), [user.id for user in users]), strict=True):
+                book.share(request.attempt, RowShare(0, ns, 0))
+
+
+def _free(piece: tuple[int, int], spans: Iterable[LoadSpan]) -> int:
+    start_ns, end_ns = piece
+    inside = sum(max(min(span.end_ns, end_ns) - max(span.start_ns, start_ns), 0) for span in spans)
+    return end_ns - start_ns - inside
