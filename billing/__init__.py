@@ -1,0 +1,1 @@
+"""Prices: turns measured time into money, and can prove each cent."""

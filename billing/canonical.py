@@ -1,0 +1,43 @@
+"""The one JSON form of billing values, so that the same value always has the same bytes and the same hash."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import fields, is_dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from enum import Enum
+from typing import Any
+
+
+def to_plain(value: Any) -> Any:
+    """Dicts, lists, strings, integers, booleans and None only.
+
+    Decimals become fixed-point strings (JSON numbers would be read as floats), dates ISO 8601, instants UTC with `Z`.
+    TypeError for anything else, floats included.
+    """
+    match value:
+        case None | bool():
+            return value
+        case Enum():
+            return value.value
+        case str() | int():
+            return value
+        case Decimal():
+            return format(value, "f")
+        case datetime():
+            return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+        case date():
+            return value.isoformat()
+        case tuple() | list():
+            return [to_plain(item) for item in value]
+        case _ if is_dataclass(value):
+            return {field.name: to_plain(getattr(value, field.name)) for field in fields(value)}
+    raise TypeError(f"no canonical form for {type(value).__name__}: {value!r}")
+
+
+def content_hash(value: Any) -> str:
+    """SHA-256 (hex) of the value's canonical JSON: sorted keys, no spaces, UTF-8."""
+    text = json.dumps(to_plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()

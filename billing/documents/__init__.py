@@ -1,0 +1,1 @@
+"""Invoices as people and programs read them: PDF, CSV, JSON."""

@@ -1,0 +1,92 @@
+"""What a reader sees: numbers grouped for people, nothing that a customer must not see."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+
+from billing.documents.view import invoice_view
+from billing.invoice import Invoice
+from catalog.model import Tenant
+
+D = Decimal
+
+
+def test_numbers_are_grouped_and_minus_is_a_minus(cost_plus: Invoice) -> None:
+    view = invoice_view(replace(cost_plus, due=D("1234567.80"), net=D("-1234.50")))
+    assert view["due"]["amount"] == "EUR 1,234,567.80"
+    assert view["totals"][0] == ["Net amount", "−1,234.50"]
+
+
+def test_amounts_have_the_currencys_own_decimals(cost_plus: Invoice) -> None:
+    assert invoice_view(replace(cost_plus, currency="JPY", due=D("1235")))["due"]["amount"] == "JPY 1,235"
+    assert invoice_view(replace(cost_plus, currency="KWD", due=D("1.5")))["due"]["amount"] == "KWD 1.500"
+
+
+def test_the_cost_statement_shows_the_credit_with_its_sign(cost_plus: Invoice) -> None:
+    statement = invoice_view(cost_plus)["statement"]
+    assert statement["t_kv"][1:] == ["−304,000,000,168", "−0.084444", "−30.40"]
+    assert statement["measured"][1] == "1,447,641,974,430"
+
+
+def test_the_share_of_lora_stands_on_the_summary_of_both_plans(cost_plus: Invoice, per_token: Invoice) -> None:
+    for invoice, share in ((cost_plus, "12.35 %"), (per_token, "20.81 %")):
+        cards = {card["label"]: card["value"] for card in invoice_view(invoice)["highlights"]}
+        assert cards["LoRA routing overhead"] == share
+
+
+def test_unknown_is_said_not_shown_as_zero(cost_plus: Invoice) -> None:
+    cards = invoice_view(replace(cost_plus, unit_cost=None, unit_price=None, lora_share=None))["highlights"]
+    assert [card["value"] for card in cards[:3]] == ["none delivered", "none delivered", "not known"]
+
+
+def test_the_month_before_is_compared(draft: Callable[..., Invoice], clinic: Tenant, cost_plus: Invoice) -> None:
+    before = replace(cost_plus, month="2026-09", net=D("200.00"))
+    card = invoice_view(draft(clinic, previous=before))["highlights"][-1]
+    assert (card["label"], card["value"]) == ("September 2026", "EUR 200.00")
+    assert card["note"].startswith("−10.3 % since then; EUR 43.99 per 1M tokens")
+
+
+def test_only_an_issued_invoice_asks_for_payment(cost_plus: Invoice, per_token: Invoice) -> None:
+    assert (
+        invoice_view(cost_plus)["due"]["how"]
+        == "Please transfer to DE02 1203 0000 0000 2020 51, reference LL-2026-0007"
+    )
+    assert "not a request for payment" in invoice_view(per_token)["due"]["how"]
+    assert invoice_view(replace(cost_plus, due=D(0)))["due"]["how"] == "Nothing to pay."
+
+
+@pytest.mark.parametrize(
+    ("policy", "says"), [("usage", "shared by measured time"), ("residency", "shared by adapter memory")]
+)
+def test_the_reconciliation_says_who_carries_idle(
+    cost_plus: Invoice, per_token: Invoice, policy: str, says: str
+) -> None:
+    def idle_row(invoice: Invoice) -> str:
+        changed = replace(invoice, idle_policy=policy)  # type: ignore[arg-type]
+        names = [str(row[0]) for row in invoice_view(changed)["reconciliation"]["rows"]]
+        return next(name for name in names if name.startswith("Idle"))
+
+    assert idle_row(cost_plus) == f"Idle ({says})"
+    assert idle_row(per_token) == "Idle (not charged)"
+
+
+def test_the_view_names_no_other_tenant(cost_plus: Invoice) -> None:
+    text = json.dumps(invoice_view(cost_plus))
+    assert not any(name in text for name in ("shop", "Papaya", "brand-voice"))
+
+
+def test_who_pays_for_which_outcome_is_said_in_the_words_of_the_plan(cost_plus: Invoice, per_token: Invoice) -> None:
+    rows = {row[0]: row[-1] for row in invoice_view(cost_plus)["statuses"]}
+    assert rows == {
+        "Completed": "yes",
+        "Cancelled by the client": "yes",
+        "Failed on our side": "no",
+        "Adapter loading (shared)": "yes",
+    }
+    rows = {row[0]: row[-1] for row in invoice_view(per_token)["statuses"]}
+    assert rows == {"Completed": "per token", "Adapter loading (shared)": "no"}
