@@ -1,0 +1,47 @@
+"""Who is calling: API keys to tenants, and the tenant's secret salt for the prefix cache. Keys exist here only as hashes."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from catalog.model import Catalog, Tenant
+
+
+def key_hash(key: str) -> str:
+    """The form in which a catalog lists a key: `sha256:` and 64 hex digits."""
+    return "sha256:" + hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def bearer(authorization: str | None) -> str | None:
+    """The key of an `Authorization: Bearer KEY` header; None when it holds none."""
+    scheme, _, key = (authorization or "").strip().partition(" ")
+    return key.strip() or None if scheme.lower() == "bearer" else None
+
+
+@dataclass(frozen=True, slots=True)
+class Keyring:
+    """Every key of a catalog. A lookup by hash tells nothing about a key by the time it takes."""
+
+    tenants: Mapping[str, Tenant]
+
+    @classmethod
+    def of(cls, catalog: Catalog) -> Keyring:
+        """The keys of all tenants of `catalog`."""
+        return cls({h: tenant for tenant in catalog.tenants for h in tenant.key_hashes})
+
+    def tenant(self, authorization: str | None) -> Tenant | None:
+        """Whose key the header holds; None when there is no key or nobody has it."""
+        key = bearer(authorization)
+        return self.tenants.get(key_hash(key)) if key else None
+
+
+def cache_salt(secret: bytes, tenant: Tenant) -> str:
+    """The prefix-cache salt: equal for one tenant, or for the tenants of one sharing group; 128 bits nobody can guess.
+
+    Tenants and groups are separate name spaces, so a tenant cannot meet a group by taking its name.
+    """
+    whom = f"group/{tenant.kv_sharing_group}" if tenant.kv_sharing_group else f"tenant/{tenant.id}"
+    return hmac.new(secret, whom.encode(), hashlib.sha256).hexdigest()[:32]

@@ -1,0 +1,1 @@
+"""The gateway: HTTP in and out, one usage record per attempt."""

@@ -1,0 +1,172 @@
+"""The gateway's ASGI application: opens each attempt, sees it through, books it, and only then lets the last byte go."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+from uuid import uuid4
+
+from starlette.datastructures import Headers
+from starlette.types import Receive, Scope, Send
+
+from catalog.model import Tenant
+from serving.gateway import errors
+from serving.gateway.answer import Answer
+from serving.gateway.attempt import Attempt, Desk
+from serving.gateway.catalog_source import CatalogSource
+from serving.gateway.client import Client
+from serving.gateway.errors import ClientGone, Refusal
+from serving.gateway.limits import Limits
+from serving.gateway.pages import MODELS, Pages, reply
+from serving.gateway.request import OPERATIONS
+from serving.gateway.steps import Steps
+from telemetry.engine_time import Opened
+from telemetry.names import IN_FLIGHT, EventName
+from telemetry.otlp import event_line
+from telemetry.usage import UNAUTHENTICATED, ErrorType, Status
+
+log = logging.getLogger(__name__)
+
+HEALTH: Final = "/health"
+METRICS: Final = "/metrics"
+ROUTES: Final[Mapping[str, str]] = {**dict.fromkeys(OPERATIONS, "POST"), MODELS: "GET", HEALTH: "GET", METRICS: "GET"}
+"""Every path the gateway answers, with its method. Anything else is 404, whatever routes vLLM has."""
+
+
+class GatewayApp:
+    """ASGI. While `stopping`, new attempts are refused (and booked)."""
+
+    def __init__(self, desk: Desk, source: CatalogSource, steps: Steps, pages: Pages, limits: Limits) -> None:
+        self._desk, self._source, self._steps, self._limits = desk, source, steps, limits
+        self.pages = pages
+        self._seq = 0
+        self.stopping = False
+        self._serving: set[asyncio.Task[Any]] = set()
+        self._closing: set[asyncio.Task[Any]] = set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection event."""
+        if scope["type"] == "lifespan":
+            await _lifespan(receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1000, "reason": ""})
+            return
+        path, method = scope["path"], scope["method"]
+        expected = ROUTES.get(path) or ("GET" if path.startswith(MODELS + "/") else None)
+        if expected is None:
+            await reply(send, 404, errors.error_body(404, "not_found", "There is nothing here."))
+        elif method != expected:
+            body = errors.error_body(405, "method_not_allowed", f"Use {expected}.")
+            await reply(send, 405, body, {"allow": expected})
+        elif path in OPERATIONS:
+            with _listed(self._serving):
+                await self._attempt(scope, receive, send)
+        elif path == HEALTH:
+            await self.pages.health(scope, send, self.stopping)
+        elif path == METRICS:
+            await self.pages.metrics(scope, send)
+        else:
+            await self.pages.models(scope, send)
+
+    async def _attempt(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One attempt, from its opening to the last byte of its reply."""
+        headers, path = Headers(scope=scope), scope["path"]
+        view = self._source.view
+        tenant = view.keys.tenant(headers.get("authorization"))
+        attempt = self._open(path, tenant, headers.get("traceparent"))
+        client = Client(receive, send)
+        answer = Answer(client, attempt.facts.request_id)
+        cancelled = False
+        try:
+            if self.stopping:
+                raise errors.shutting_down()
+            await self._steps.serve(scope, view, tenant, attempt, client, answer)
+        except Refusal as refusal:
+            attempt.end_refused(refusal)
+            answer.refuse(refusal)
+        except ClientGone:
+            attempt.end(Status.CLIENT_ABORT, ErrorType.CLIENT_ABORT)
+        except asyncio.CancelledError:
+            cancelled = True
+            self._fail(attempt, answer, errors.shutting_down())
+        except Exception:
+            log.exception("attempt %s failed", attempt.facts.attempt_key)
+            self._fail(attempt, answer, errors.engine_failed(attempt.facts.request_id))
+        if client.gone.is_set() and not answer.streaming:
+            attempt.note_undelivered()
+        closing = asyncio.create_task(self._close(attempt, answer))
+        try:
+            await asyncio.shield(closing)
+        except asyncio.CancelledError:
+            cancelled = True
+            await asyncio.wait({closing}, timeout=self._limits.durable_s)
+        try:
+            await answer.finish()
+        finally:
+            client.close()
+        if cancelled:
+            raise asyncio.CancelledError
+
+    def _open(self, path: str, tenant: Tenant | None, traceparent: str | None) -> Attempt:
+        seq, self._seq = self._seq, self._seq + 1
+        tenant_id = tenant.id if tenant is not None else UNAUTHENTICATED
+        attempt = Attempt(self._desk, seq, uuid4().hex, tenant_id, path, traceparent)
+        facts = attempt.facts
+        opened = Opened(
+            emitter=facts.emitter,
+            seq=seq,
+            request_id=facts.request_id,
+            tenant=tenant_id,
+            arrival_ns=facts.arrival_ns,
+            trace_id=facts.trace_id,
+        )
+        line = event_line(EventName.OPENED, opened.to_json(), facts.arrival_ns, {}, facts.emitter, seq)
+        self._desk.spool.append(line)
+        self._desk.metrics.add(IN_FLIGHT, 1, tenant=tenant_id)
+        return attempt
+
+    async def _close(self, attempt: Attempt, answer: Answer) -> None:
+        with _listed(self._closing):
+            try:
+                await attempt.close(answer)
+            except Exception:
+                log.exception("attempt %s could not be closed", attempt.facts.attempt_key)
+            finally:
+                self._desk.metrics.add(IN_FLIGHT, -1, tenant=attempt.facts.tenant)
+
+    async def drain(self, grace_s: float) -> None:
+        """Wait `grace_s` for open attempts, then cancel them and wait until their records are written."""
+        if self._serving:
+            await asyncio.wait(self._serving, timeout=grace_s)
+        for task in self._serving:
+            task.cancel()
+        while tasks := self._serving | self._closing:
+            await asyncio.wait(tasks)
+
+    def _fail(self, attempt: Attempt, answer: Answer, refusal: Refusal) -> None:
+        attempt.end_refused(refusal)
+        answer.refuse(refusal)
+
+
+@contextmanager
+def _listed(tasks: set[asyncio.Task[Any]]) -> Iterator[None]:
+    """Keep the running task in `tasks` meanwhile."""
+    task = asyncio.current_task()
+    assert task is not None
+    tasks.add(task)
+    try:
+        yield
+    finally:
+        tasks.discard(task)
+
+
+async def _lifespan(receive: Receive, send: Send) -> None:
+    while True:
+        message = await receive()
+        await send({"type": message["type"] + ".complete"})
+        if message["type"] == "lifespan.shutdown":
+            return

@@ -1,0 +1,142 @@
+"""Puts a gateway together from its parts, and runs what goes on beside the requests."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, Final
+
+from catalog.model import Adapter, Catalog
+from serving.engine import AdapterFiles, EngineDoor
+from serving.gateway import gauges
+from serving.gateway.app import GatewayApp
+from serving.gateway.attempt import Desk
+from serving.gateway.catalog_source import CatalogSource
+from serving.gateway.clock import Clock
+from serving.gateway.limits import Limits
+from serving.gateway.pages import Pages
+from serving.gateway.quotas import QuotaDesk
+from serving.gateway.residency_door import ResidencyDoor
+from serving.gateway.snapshot import SnapshotFile
+from serving.gateway.steps import Steps
+from telemetry.engine_time import LoadCause
+from telemetry.metrics import Metrics
+from telemetry.spool import Spool
+from telemetry.tracing import Tracing
+
+log = logging.getLogger(__name__)
+
+DEFAULT_HOST_TIER: Final = 8
+MIN_SECRET_BYTES: Final = 16
+
+
+class Gateway:
+    """The handle of a running gateway: `app` is served by any ASGI server, in the event loop that called `start`."""
+
+    def __init__(
+        self, app: GatewayApp, source: CatalogSource, residency: ResidencyDoor, metrics: Metrics, poll_s: float
+    ) -> None:
+        self.app = app
+        self._source, self._residency, self._metrics, self._poll_s = source, residency, metrics, poll_s
+        self._background: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """Load the warm adapters, then watch the catalog. A warm adapter that fails is logged, not fatal."""
+        await self._residency.warm(_warm(self._source.view.catalog), LoadCause.WARM)
+        self._spawn(self._watch())
+
+    def reload(self) -> bool:
+        """Read the catalog file now; whether a new catalog is in force. Call from the gateway's event loop."""
+        before = self._source.view.catalog
+        changed = self._source.reload()
+        if changed:
+            self._adopt(before)
+        return changed
+
+    async def stop(self, grace_s: float = 30.0) -> None:
+        """Refuse new attempts, give open ones `grace_s` to end, then end them; every record is written on return."""
+        self.app.stopping = True
+        for task in tuple(self._background):
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
+        await self.app.drain(grace_s)
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(self._poll_s)
+            before = self._source.view.catalog
+            try:
+                if self._source.poll():
+                    self._adopt(before)
+                await self.app.pages.engine_up()
+            except Exception:
+                log.exception("the gateway's watch failed once")
+
+    def _adopt(self, before: Catalog) -> None:
+        catalog = self._source.view.catalog
+        gauges.declare(self._metrics, catalog)
+        self._residency.forget_files()
+        had = {adapter.name for adapter in before.adapters}
+        warm = _warm(catalog)
+        new = [adapter for adapter in warm if adapter.name not in had]
+        self._spawn(self._residency.warm(new, LoadCause.REGISTRATION))
+        self._spawn(self._residency.warm([a for a in warm if a not in new], LoadCause.RELOAD))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+
+def _warm(catalog: Catalog) -> list[Adapter]:
+    return [adapter for adapter in catalog.adapters if adapter.warm]
+
+
+def build_gateway(
+    *,
+    door: EngineDoor,
+    source: CatalogSource,
+    spool: Spool,
+    tracing: Tracing,
+    metrics: Metrics,
+    secret: bytes,
+    read_adapter: Callable[[Adapter], AdapterFiles],
+    snapshot_path: Path | None = None,
+    emitter: str | None = None,
+    clock: Clock | None = None,
+    limits: Limits | None = None,
+    operator_token: str | None = None,
+    catalog_poll_s: float = 2.0,
+) -> Gateway:
+    """A gateway before one engine.
+
+    `secret` keys the tenants' cache salts (32 random bytes, the same for all gateways of one engine). `read_adapter`
+    checks and copies a catalog adapter's files; it runs in a thread. `emitter` names this process in the ledger and must
+    never be used twice. Without `operator_token`, /metrics and the details of /health are for this host only.
+    """
+    if len(secret) < MIN_SECRET_BYTES:
+        raise ValueError(f"could not build the gateway: its secret has {len(secret)} bytes, needs {MIN_SECRET_BYTES}")
+    clock, limits = clock or Clock(), limits or Limits()
+    engine = source.view.catalog.engine(door.engine_id)
+    capacity = engine.max_cpu_loras if engine is not None else DEFAULT_HOST_TIER
+    residency = ResidencyDoor(door, read_adapter, capacity, clock, limits.room_s)
+    desk = Desk(
+        door=door,
+        engine=engine,
+        spool=spool,
+        tracing=tracing,
+        metrics=metrics,
+        residency=residency,
+        quotas=QuotaDesk(clock),
+        clock=clock,
+        emitter=emitter or "gw-" + secrets.token_hex(6),
+        meter_timeout_s=limits.meter_s,
+        durable_timeout_s=limits.durable_s,
+    )
+    gauges.declare(metrics, source.view.catalog)
+    pages = Pages(desk, source, SnapshotFile(snapshot_path), limits, operator_token)
+    app = GatewayApp(desk, source, Steps(desk, secret, limits), pages, limits)
+    return Gateway(app, source, residency, metrics, catalog_poll_s)

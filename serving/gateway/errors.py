@@ -1,0 +1,128 @@
+"""Refusals: every way in which the gateway itself answers a request, with what the client reads and the ledger books.
+
+Refusal                 an OpenAI-style error reply, a status of the usage record and an error type
+ClientGone              nobody is there to answer
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from telemetry.usage import ErrorType, Status
+
+
+class ClientGone(Exception):
+    """The client hung up; the attempt ends as `client_abort`."""
+
+
+class Refusal(Exception):
+    """The request ends here: `http_status` and `body()` for the client, `status` and `error_type` for the usage record."""
+
+    def __init__(
+        self,
+        http_status: int,
+        code: str,
+        message: str,
+        *,
+        status: Status,
+        error_type: ErrorType | None = None,
+        retry_after_s: int | None = None,
+        param: str | None = None,
+    ) -> None:
+        self.http_status, self.code, self.message, self.param = http_status, code, message, param
+        self.status, self.error_type, self.retry_after_s = status, error_type, retry_after_s
+        super().__init__(message)
+
+    def body(self) -> bytes:
+        """The reply's JSON, in OpenAI's form."""
+        return error_body(self.http_status, self.code, self.message, self.param)
+
+    def headers(self) -> Mapping[str, str]:
+        """Headers beyond the content type."""
+        return {} if self.retry_after_s is None else {"retry-after": str(self.retry_after_s)}
+
+
+def error_body(http_status: int, code: str, message: str, param: str | None = None) -> bytes:
+    """OpenAI's error object."""
+    kind = "invalid_request_error" if http_status < 500 else "server_error"
+    return json.dumps({"error": {"message": message, "type": kind, "param": param, "code": code}}).encode()
+
+
+def unauthenticated() -> Refusal:
+    """No key, or a key nobody has."""
+    text = "Incorrect API key provided. Send it as `Authorization: Bearer KEY`."
+    return Refusal(401, "invalid_api_key", text, status=Status.REJECTED, error_type=ErrorType.REJECTED)
+
+
+def too_large(limit: int) -> Refusal:
+    """The body is longer than the gateway reads."""
+    return Refusal(
+        413, "request_too_large", f"The request body is larger than {limit} bytes.", status=Status.BAD_REQUEST
+    )
+
+
+def too_slow() -> Refusal:
+    """The body did not arrive in time."""
+    return Refusal(408, "request_timeout", "The request body did not arrive in time.", status=Status.BAD_REQUEST)
+
+
+def bad_body(fact: str, param: str | None = None) -> Refusal:
+    """The body is not a request."""
+    return Refusal(400, "invalid_body", fact, status=Status.BAD_REQUEST, param=param)
+
+
+def unknown_model(model: str | None) -> Refusal:
+    """The tenant has no such model. The words are the same whether another tenant has it or nobody."""
+    what = f"The model `{model[:128]}` does not exist." if model else "No model serves this request."
+    return Refusal(
+        404, "model_not_found", what, status=Status.BAD_REQUEST, error_type=ErrorType.ROUTE_FAILED, param="model"
+    )
+
+
+def over_quota(reason: str, fact: str, retry_after_s: int) -> Refusal:
+    """A quota of the tenant is used up for now."""
+    return Refusal(
+        429,
+        reason,
+        f"Quota {reason} reached: {fact}. Retry in {retry_after_s} s.",
+        status=Status.REJECTED,
+        error_type=ErrorType.REJECTED,
+        retry_after_s=retry_after_s,
+    )
+
+
+def load_failed(model: str, busy: bool) -> Refusal:
+    """The adapter could not be made resident. What exactly failed is in the log, not in the reply: it names paths."""
+    if busy:
+        text = f"The model `{model}` could not be loaded: every place for an adapter is in use. Retry."
+        return Refusal(
+            503,
+            "model_busy",
+            text,
+            status=Status.SERVER_ERROR,
+            error_type=ErrorType.LOAD_FAILED,
+            retry_after_s=1,
+        )
+    text = f"The model `{model}` could not be loaded."
+    return Refusal(503, "model_load_failed", text, status=Status.SERVER_ERROR, error_type=ErrorType.LOAD_FAILED)
+
+
+def engine_failed(request_id: str) -> Refusal:
+    """The engine broke under the request."""
+    text = f"The engine could not complete the request. Name request {request_id} when you report it."
+    return Refusal(500, "engine_error", text, status=Status.SERVER_ERROR, error_type=ErrorType.ENGINE_ERROR)
+
+
+def timed_out(seconds: float) -> Refusal:
+    """The engine did not finish within the gateway's limit."""
+    text = f"The engine did not finish within {seconds:g} seconds."
+    return Refusal(504, "engine_timeout", text, status=Status.TIMEOUT, error_type=ErrorType.ENGINE_ERROR)
+
+
+def shutting_down() -> Refusal:
+    """The gateway stops."""
+    text = "The server is shutting down. Retry."
+    return Refusal(
+        503, "shutting_down", text, status=Status.SERVER_ERROR, error_type=ErrorType.ENGINE_ERROR, retry_after_s=1
+    )

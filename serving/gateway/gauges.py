@@ -1,0 +1,94 @@
+"""What the metrics say about the moment of a scrape: the engine, the spool, the promises, the ledger's last figures."""
+
+from __future__ import annotations
+
+import math
+
+from catalog.model import Catalog
+from serving.engine import EngineDoor, EngineState
+from serving.gateway.snapshot import SnapshotFile
+from telemetry.metrics import Metrics
+from telemetry.names import (
+    COST_PER_MTOK,
+    ENGINE_TIME,
+    ENGINE_UP,
+    IN_FLIGHT,
+    KV_TOTAL,
+    KV_USED,
+    MEMORY_COST,
+    MEMORY_QUOTA,
+    MEMORY_RATIO,
+    MEMORY_USED,
+    METER_GAPS,
+    REQUESTS,
+    SLO_RATIO_HIST,
+    SLO_SECONDS,
+    SNAPSHOT_AGE,
+    SPOOL_ERRORS,
+    SPOOL_LINES,
+    WARM_HITS,
+    WARM_LOOKUPS,
+)
+from telemetry.spool import Spool
+from telemetry.usage import Status
+
+
+def utilisation(state: EngineState) -> float:
+    """(weights + slots in use + KV blocks in use) / the engine's budget."""
+    used = state.weights_bytes + len(state.slots) * state.slot_bytes + state.kv_blocks_used * state.kv_block_bytes
+    return used / state.memory_bytes
+
+
+def declare(metrics: Metrics, catalog: Catalog) -> None:
+    """Let the metrics know a catalog's tenants and adapters, and begin their series at 0."""
+    tenants, adapters = [t.id for t in catalog.tenants], [a.name for a in catalog.adapters]
+    metrics.known("tenant", tenants)
+    metrics.known("adapter", adapters)
+    for tenant in catalog.tenants:
+        metrics.set(SLO_SECONDS, float(tenant.slo.p99_seconds), tenant=tenant.id)
+        metrics.prime(SLO_RATIO_HIST, tenant=[tenant.id])
+        metrics.prime(IN_FLIGHT, tenant=[tenant.id])
+        statuses = [Status.OK.value, Status.SERVER_ERROR.value]
+        metrics.prime(REQUESTS, tenant=[tenant.id], adapter=[*tenant.adapters, "base"], status=statuses)
+    metrics.prime(WARM_LOOKUPS)
+    metrics.prime(WARM_HITS)
+
+
+def refresh(
+    metrics: Metrics, catalog: Catalog, door: EngineDoor, spool: Spool, snapshot: SnapshotFile, now_ns: int
+) -> None:
+    """Bring every gauge to now, and the counters that others count to their totals; `now_ns` is UTC. Never waits."""
+    state = door.state()
+    _engine(metrics, catalog, door.engine_id, state)
+    metrics.advance(METER_GAPS, state.gaps + state.faults)
+    metrics.advance(SPOOL_LINES, spool.lines)
+    metrics.advance(SPOOL_ERRORS, spool.errors)
+    figures = snapshot.read()
+    # Without a snapshot its age is no number: 0 would read as fresh.
+    metrics.set(SNAPSHOT_AGE, math.nan)
+    if figures is not None:
+        metrics.set(SNAPSHOT_AGE, max(0.0, now_ns / 1e9 - figures.published_at.timestamp()))
+        for tenant, amount in figures.cost_per_mtok.items():
+            metrics.set(COST_PER_MTOK, float(amount), tenant=tenant)
+        for tenant, amount in figures.memory_cost_per_hour.items():
+            metrics.set(MEMORY_COST, float(amount), tenant=tenant)
+
+
+def engine_up(metrics: Metrics, engine_id: str, up: bool) -> None:
+    """Whether the engine answers."""
+    metrics.set(ENGINE_UP, int(up), engine=engine_id)
+
+
+def _engine(metrics: Metrics, catalog: Catalog, engine_id: str, state: EngineState) -> None:
+    for owner, ns in state.owner_ns.items():
+        metrics.advance(ENGINE_TIME, ns / 1e9, engine=engine_id, owner=owner)
+    engine = catalog.engine(engine_id)
+    parallel = str(engine.gpu_count if engine is not None else 1)
+    metrics.set(KV_USED, state.kv_blocks_used, tensor_parallel_size=parallel)
+    metrics.set(KV_TOTAL, state.kv_blocks_total, tensor_parallel_size=parallel)
+    metrics.set(MEMORY_RATIO, utilisation(state), gpu=engine_id)
+    in_slots = {served.partition("@")[0] for served in state.slots}
+    for adapter in catalog.adapters:
+        used = state.slot_bytes if adapter.name in in_slots else 0
+        metrics.set(MEMORY_USED, used, adapter=adapter.name, gpu=engine_id)
+        metrics.set(MEMORY_QUOTA, adapter.memory_budget_bytes, adapter=adapter.name, gpu=engine_id)

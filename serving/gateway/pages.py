@@ -1,0 +1,114 @@
+"""The gateway's own pages: a tenant's models; for operators, health and metrics."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+from collections.abc import Mapping
+from typing import Final
+
+from starlette.datastructures import Headers
+from starlette.types import Scope, Send
+
+from serving.gateway import errors, gauges
+from serving.gateway.attempt import Desk
+from serving.gateway.catalog_source import CatalogSource
+from serving.gateway.limits import Limits
+from serving.gateway.snapshot import SnapshotFile
+
+MODELS: Final = "/v1/models"
+LOOPBACK: Final = frozenset({"127.0.0.1", "::1"})
+
+
+class Pages:
+    """Answers that are no attempts. `operator_token` None: operators are who comes from this host directly."""
+
+    def __init__(
+        self, desk: Desk, source: CatalogSource, snapshot: SnapshotFile, limits: Limits, operator_token: str | None
+    ) -> None:
+        self._desk, self._source, self._snapshot = desk, source, snapshot
+        self._limits, self._operator_token = limits, operator_token
+        self._created = desk.clock.utc_ns() // 1_000_000_000
+
+    async def models(self, scope: Scope, send: Send) -> None:
+        """The tenant's own models: the base model and what it is granted."""
+        view = self._source.view
+        tenant = view.keys.tenant(Headers(scope=scope).get("authorization"))
+        if tenant is None:
+            refusal = errors.unauthenticated()
+            await reply(send, refusal.http_status, refusal.body())
+            return
+        base = view.catalog.base_model.name
+        models = {name: self._model(name, None if name == base else base) for name in (base, *tenant.adapters)}
+        if scope["path"] == MODELS:
+            await reply(send, 200, json.dumps({"object": "list", "data": list(models.values())}).encode())
+            return
+        wanted = scope["path"].removeprefix(MODELS + "/")
+        if wanted in models:
+            await reply(send, 200, json.dumps(models[wanted]).encode())
+        else:
+            await reply(send, 404, errors.unknown_model(wanted).body())
+
+    def _model(self, name: str, parent: str | None) -> dict[str, object]:
+        created = {"object": "model", "created": self._created, "owned_by": "loraledger"}
+        return {"id": name, **created, "root": name, "parent": parent}
+
+    async def health(self, scope: Scope, send: Send, stopping: bool) -> None:
+        """200 while requests can be served. Details are for operators: they name tenants and files."""
+        up = await self.engine_up()
+        spool, refused = self._desk.spool, self._source.last_error
+        status = "down" if not up or stopping else "degraded" if refused or spool.refused else "ok"
+        body: dict[str, object] = {"status": status}
+        if self._operator(scope):
+            body |= {
+                "engine": {"id": self._desk.door.engine_id, "up": up, "resident": sorted(self._desk.door.resident())},
+                "catalog": {
+                    "version": self._source.view.policy.version,
+                    "last_error": None if refused is None else refused.problems,
+                },
+                "spool": {"lines": spool.lines, "errors": spool.errors, "refused": spool.refused},
+                "emitter": self._desk.emitter,
+                "stopping": stopping,
+            }
+        await reply(send, 503 if status == "down" else 200, json.dumps(body).encode())
+
+    async def engine_up(self) -> bool:
+        """Whether the engine answers now; sets its gauge."""
+        try:
+            async with asyncio.timeout(self._limits.health_s):
+                up = await self._desk.door.healthy()
+        except Exception:
+            up = False
+        gauges.engine_up(self._desk.metrics, self._desk.door.engine_id, up)
+        return up
+
+    async def metrics(self, scope: Scope, send: Send) -> None:
+        """The scrape. It shows every tenant's figures, so it is for operators only; to others there is nothing here."""
+        if not self._operator(scope):
+            await reply(send, 404, errors.error_body(404, "not_found", "There is nothing here."))
+            return
+        desk = self._desk
+        await self.engine_up()
+        gauges.refresh(
+            desk.metrics, self._source.view.catalog, desk.door, desk.spool, self._snapshot, desk.clock.utc_ns()
+        )
+        body, content_type = desk.metrics.render(Headers(scope=scope).get("accept"))
+        await reply(send, 200, body, {"content-type": content_type})
+
+    def _operator(self, scope: Scope) -> bool:
+        """Whether the caller may see all tenants: it holds the operator's token, or comes from this host directly."""
+        headers = Headers(scope=scope)
+        if self._operator_token:
+            given = headers.get("authorization", "").removeprefix("Bearer ")
+            return hmac.compare_digest(given.encode(), self._operator_token.encode())
+        host = (scope.get("client") or ("",))[0]
+        return host in LOOPBACK and "x-forwarded-for" not in headers and "forwarded" not in headers
+
+
+async def reply(send: Send, status: int, body: bytes, headers: Mapping[str, str] | None = None) -> None:
+    """Send one whole reply, JSON unless `headers` say otherwise."""
+    every = {"content-type": "application/json", "content-length": str(len(body)), **(headers or {})}
+    raw = [(name.encode(), value.encode()) for name, value in every.items()]
+    await send({"type": "http.response.start", "status": status, "headers": raw})
+    await send({"type": "http.response.body", "body": body, "more_body": False})

@@ -1,0 +1,146 @@
+"""What a client sent, read once: the JSON body and the few facts that routing and admission need."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from serving.gateway.errors import bad_body
+
+CHAT: Final = "/v1/chat/completions"
+COMPLETIONS: Final = "/v1/completions"
+OPERATIONS: Final[Mapping[str, str]] = {CHAT: "chat", COMPLETIONS: "text_completion"}
+"""The routes that reach the engine, and their GenAI operation names. Nothing else of vLLM's is reachable."""
+
+COMPLETION_DEFAULT_TOKENS: Final = 16
+"""OpenAI's default of `max_tokens` for completions; chat may go on to the model's length."""
+TRUE_WORDS: Final = frozenset({"true", "t", "yes", "y", "on", "1"})
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request for generation. `body` is the client's own JSON object; `model` None when it names none.
+
+    `prompt_tokens` counts prompts sent as token ids, `text` is all text of the user's.
+    """
+
+    path: str
+    body: Mapping[str, Any]
+    model: str | None
+    text: str
+    prompt_chars: int
+    prompt_tokens: int
+    output_tokens: int | None
+    choices: int
+    stream: bool
+    include_usage: bool
+    continuous_usage: bool
+    user: str | None
+
+    @property
+    def operation(self) -> str:
+        """The GenAI operation name."""
+        return OPERATIONS[self.path]
+
+
+def read_call(path: str, raw: bytes) -> Call:
+    """Read a request body. Raises Refusal (400) on what is not JSON or what the gateway must understand but cannot.
+
+    Everything else is left to vLLM's own validation.
+    """
+    try:
+        body: Any = json.loads(raw, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise bad_body("The request body is not valid JSON.") from error
+    if not isinstance(body, dict):
+        raise bad_body("The request body must be a JSON object.")
+    model = body.get("model")
+    if model is not None and not isinstance(model, str):
+        raise bad_body("`model` must be a string.", "model")
+    if _truth(body.get("use_beam_search")):
+        raise bad_body("`use_beam_search` is not supported.", "use_beam_search")
+    options = body.get("stream_options")
+    options = options if isinstance(options, dict) else {}
+    texts = tuple(_user_texts(path, body))
+    chars = sum(map(len, _all_texts(path, body)))
+    default = COMPLETION_DEFAULT_TOKENS if path == COMPLETIONS else None
+    limits = (body.get("max_completion_tokens") if path == CHAT else None, body.get("max_tokens"), default)
+    prompts = _prompt_count(path, body)
+    return Call(
+        path=path,
+        body=body,
+        model=model,
+        text="\n".join(texts),
+        prompt_chars=chars,
+        prompt_tokens=_token_ids(path, body),
+        output_tokens=next((n for n in map(_count, limits) if n is not None), None),
+        choices=max(1, _count(body.get("n")) or 1) * prompts,
+        stream=_truth(body.get("stream")),
+        include_usage=_truth(options.get("include_usage")),
+        continuous_usage=_truth(options.get("include_usage")) and _truth(options.get("continuous_usage_stats")),
+        user=body["user"] if isinstance(body.get("user"), str) else None,
+    )
+
+
+def _no_constant(name: str) -> None:
+    """NaN and Infinity are not JSON."""
+    raise ValueError(name)
+
+
+def _truth(value: Any) -> bool:
+    """What vLLM's lax parsing takes for true."""
+    return value.lower() in TRUE_WORDS if isinstance(value, str) else bool(value == 1)
+
+
+def _count(value: Any) -> int | None:
+    """A count as vLLM's lax parsing reads it; None for what is no count (its validation says so)."""
+    try:
+        return max(0, int(value)) if value is not None else None
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _content(message: Any) -> Iterator[str]:
+    content = message.get("content") if isinstance(message, dict) else None
+    if isinstance(content, str):
+        yield content
+    for part in content if isinstance(content, list) else ():
+        if isinstance(part, dict) and isinstance(part.get("text"), str):
+            yield part["text"]
+
+
+def _prompts(body: Mapping[str, Any]) -> list[Any]:
+    """The prompts of a completion request: strings, or lists of token ids."""
+    prompt = body.get("prompt")
+    if isinstance(prompt, list):
+        return [prompt] if prompt and all(isinstance(t, int) for t in prompt) else prompt
+    return [prompt]
+
+
+def _all_texts(path: str, body: Mapping[str, Any]) -> Iterator[str]:
+    if path == COMPLETIONS:
+        yield from (p for p in _prompts(body) if isinstance(p, str))
+        return
+    messages = body.get("messages")
+    for message in messages if isinstance(messages, list) else ():
+        yield from _content(message)
+
+
+def _user_texts(path: str, body: Mapping[str, Any]) -> Iterator[str]:
+    if path == COMPLETIONS:
+        yield from _all_texts(path, body)
+        return
+    messages = body.get("messages")
+    for message in messages if isinstance(messages, list) else ():
+        if isinstance(message, dict) and message.get("role") == "user":
+            yield from _content(message)
+
+
+def _token_ids(path: str, body: Mapping[str, Any]) -> int:
+    return sum(len(p) for p in _prompts(body) if isinstance(p, list)) if path == COMPLETIONS else 0
+
+
+def _prompt_count(path: str, body: Mapping[str, Any]) -> int:
+    return max(1, len(_prompts(body))) if path == COMPLETIONS else 1

@@ -1,0 +1,69 @@
+"""What the engine is told instead of what the client said. What a client must not set is overwritten or stripped here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from serving.gateway.request import Call
+
+STRIPPED: Final = frozenset(
+    {
+        "cache_salt",
+        "priority",
+        "vllm_xargs",
+        "kv_transfer_params",
+        "ec_transfer_params",
+        "request_id",
+        "session_id",
+        "data_parallel_rank",
+        "routed_experts_prompt_start",
+    }
+)
+"""Body fields that steer the engine past the gateway. Any field whose name begins with `lora` goes the same way."""
+PASSED_HEADERS: Final = frozenset({b"accept"})
+"""Request headers that the engine sees. No key, no request id, no rank, no session of the client's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """What the gateway decided about one attempt and the engine must obey."""
+
+    served_name: str
+    cache_salt: str
+    attempt_key: str
+    tenant: str
+    request_id: str
+
+
+def engine_body(call: Call, orders: Orders) -> bytes:
+    """The request body for the engine. A stream always reports its usage, with every chunk, so that delivery is counted."""
+    body: dict[str, Any] = {
+        name: value
+        for name, value in call.body.items()
+        if name not in STRIPPED and not name.lower().startswith(("lora", "ll_"))
+    }
+    body["model"] = orders.served_name
+    body["cache_salt"] = orders.cache_salt
+    body["vllm_xargs"] = {"ll_attempt": orders.attempt_key, "ll_tenant": orders.tenant}
+    if call.stream:
+        body["stream"] = True
+        given = body.get("stream_options")
+        body["stream_options"] = {
+            **(given if isinstance(given, dict) else {}),
+            "include_usage": True,
+            "continuous_usage_stats": True,
+        }
+    return json.dumps(body).encode()
+
+
+def engine_headers(client: Iterable[tuple[bytes, bytes]], orders: Orders, length: int) -> list[tuple[bytes, bytes]]:
+    """The request headers for the engine."""
+    return [
+        *((name, value) for name, value in client if name.lower() in PASSED_HEADERS),
+        (b"content-type", b"application/json"),
+        (b"content-length", str(length).encode()),
+        (b"x-request-id", orders.request_id.encode()),
+    ]

@@ -1,0 +1,168 @@
+"""What happens to one attempt between its opening and its end: body, route, admission, residency, engine."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from fractions import Fraction
+from typing import Final
+
+from starlette.datastructures import Headers
+from starlette.types import Scope
+
+from catalog.model import Adapter, Catalog, Tenant
+from serving.admission import Ask
+from serving.credentials import cache_salt
+from serving.errors import EngineError
+from serving.gateway import errors
+from serving.gateway.answer import Answer
+from serving.gateway.attempt import Attempt, Desk
+from serving.gateway.catalog_source import View
+from serving.gateway.client import Client
+from serving.gateway.engine_call import call_engine, engine_scope
+from serving.gateway.errors import ClientGone, Refusal
+from serving.gateway.limits import Limits
+from serving.gateway.request import Call, read_call
+from serving.gateway.residency_door import TierBusy
+from serving.gateway.response import Names
+from serving.gateway.rewrite import Orders, engine_body, engine_headers
+from serving.residency import HIT, MISS
+from serving.routing import Denial, decide, observe
+from telemetry.engine_time import LoadCause
+from telemetry.usage import ErrorType, Status
+
+log = logging.getLogger(__name__)
+
+OUT_OF_MEMORY: Final = "out of memory"
+UNLIMITED_TOKENS: Final = 1 << 20
+"""The longest sequence of an engine that the catalog says nothing about."""
+BLOCK_TOKENS: Final = 16
+
+
+class Steps:
+    """The way of an attempt through the gateway; the same for every attempt of a process."""
+
+    def __init__(self, desk: Desk, secret: bytes, limits: Limits) -> None:
+        self._desk, self._secret, self._limits = desk, secret, limits
+
+    async def serve(
+        self, scope: Scope, view: View, tenant: Tenant | None, attempt: Attempt, client: Client, answer: Answer
+    ) -> None:
+        """Everything between the opening and the end. Raises Refusal or ClientGone; anything else is our fault."""
+        headers, limits = Headers(scope=scope), self._limits
+        if tenant is None:
+            raise errors.unauthenticated()
+        attempt.note_tenant(tenant)
+        raw = await client.body(_declared(headers), limits.body_bytes, limits.body_s)
+        call = read_call(scope["path"], raw)
+        attempt.note_call(call.operation, call.stream)
+        adapter = self._route(view, tenant, attempt, call, headers)
+        self._admit(view.catalog, tenant, attempt, call)
+        served, public = self._desk.door.base_model, view.catalog.base_model.name
+        if adapter is not None:
+            await client.unless_gone(self._hold(attempt, adapter, tenant))
+            served, public = attempt.served_name, adapter.name
+        else:
+            attempt.note_residency(HIT, None, attempt.now(), False)
+        if client.gone.is_set():
+            raise ClientGone
+        answer.expect(call, Names(served, public), attempt.note_first_token)
+        orders = Orders(
+            served_name=served,
+            cache_salt=cache_salt(self._secret, tenant),
+            attempt_key=attempt.facts.attempt_key,
+            tenant=tenant.id,
+            request_id=attempt.facts.request_id,
+        )
+        await self._engine(scope, attempt, client, answer, call, orders)
+
+    def _route(self, view: View, tenant: Tenant, attempt: Attempt, call: Call, headers: Headers) -> Adapter | None:
+        start = attempt.now()
+        sticky = headers.get("x-session-id") or call.user or attempt.facts.request_id
+        asked = observe(view.policy, tenant.id, call.model, sticky, call.text)
+        decision = decide(view.policy, asked)
+        attempt.note_route(asked, decision, start)
+        if isinstance(decision, Denial):
+            raise errors.unknown_model(call.model)
+        return view.catalog.adapter(decision.adapter) if decision.adapter is not None else None
+
+    def _admit(self, catalog: Catalog, tenant: Tenant, attempt: Attempt, call: Call) -> None:
+        start = attempt.now()
+        engine = self._desk.engine
+        limit = engine.max_model_len if engine is not None else UNLIMITED_TOKENS
+        ask = Ask.estimate(
+            prompt_chars=call.prompt_chars,
+            prompt_tokens=call.prompt_tokens,
+            output_tokens=call.output_tokens if call.output_tokens is not None else limit,
+            choices=call.choices,
+            limit=limit,
+            block=engine.block_size if engine is not None else BLOCK_TOKENS,
+        )
+        try:
+            self._desk.quotas.admit(tenant, ask)
+        except Refusal:
+            attempt.note_admission(None, start)
+            raise
+        attempt.note_admission(ask, start)
+
+    async def _hold(self, attempt: Attempt, adapter: Adapter, tenant: Tenant) -> None:
+        start = attempt.now()
+        try:
+            held = await self._desk.residency.hold(
+                adapter, LoadCause.REQUEST, Fraction(1) / Fraction(tenant.slo.p99_seconds)
+            )
+        except EngineError as error:
+            log.error("attempt %s: %s", attempt.facts.attempt_key, error)
+            attempt.note_load_failure(start)
+            raise errors.load_failed(adapter.name, busy=isinstance(error, TierBusy)) from error
+        except asyncio.CancelledError:
+            attempt.note_residency(MISS, None, start, adapter.warm)
+            raise
+        attempt.note_residency(held.outcome, held, start, adapter.warm)
+
+    async def _engine(
+        self, scope: Scope, attempt: Attempt, client: Client, answer: Answer, call: Call, orders: Orders
+    ) -> None:
+        try:
+            body = engine_body(call, orders)
+        except RecursionError as error:
+            raise errors.bad_body("The request body is nested too deeply.") from error
+        inner = engine_scope(scope, call.path, engine_headers(scope["headers"], orders, len(body)))
+        attempt.note_engine()
+        limits = self._limits
+        try:
+            await call_engine(
+                self._desk.door.app,
+                inner,
+                body,
+                client,
+                answer.engine_send,
+                limit_s=limits.engine_s,
+                grace_s=limits.abort_grace_s,
+            )
+        except TimeoutError:
+            raise errors.timed_out(limits.engine_s) from None
+        _judge(attempt, answer)
+
+
+def _judge(attempt: Attempt, answer: Answer) -> None:
+    """What the engine's reply means for the attempt. Raises Refusal when the client must read something else instead."""
+    failed = errors.engine_failed(attempt.facts.request_id)
+    failure = (answer.reply.failure or "").lower()
+    status = answer.status
+    if OUT_OF_MEMORY in failure:
+        failed.error_type = ErrorType.OOM
+    # A 404 would be about the adapter, which we made resident ourselves: not the client's fault.
+    if status is None or status >= 500 or status == 404 or not answer.complete:
+        raise failed
+    if status >= 400:
+        attempt.end(Status.BAD_REQUEST)
+    elif failure:
+        attempt.end_refused(failed)
+    else:
+        attempt.end(Status.OK)
+
+
+def _declared(headers: Headers) -> int | None:
+    value = headers.get("content-length", "")
+    return int(value) if value.isdecimal() and len(value) < 20 else None

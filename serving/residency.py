@@ -1,0 +1,96 @@
+"""Which adapter leaves the host tier when another one needs its place.
+
+prio(k) = w1 * frequency + w2 * strictness - w3 * cost + w4 * recency; the lowest leaves. Frequency is requests a second over
+five minutes, strictness 1 / SLO seconds of the strictest tenant that may use it, cost its share of the tier's bytes, recency
+falls from 1 to 0 over the five minutes after the last use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Final
+
+WINDOW_NS: Final = 300_000_000_000
+SLOT_NS: Final = 10_000_000_000
+SETTLING_NS: Final = 5_000_000_000
+"""An adapter just loaded leaves only when everything else is busy or warm: two adapters must not push each other out in turn."""
+
+HIT: Final = "hit"
+MISS: Final = "miss"
+EVICT: Final = "evict"
+
+
+@dataclass(frozen=True, slots=True)
+class Recent:
+    """Requests of the last five minutes, counted in slots of ten seconds: (slot, count), oldest first."""
+
+    slots: tuple[tuple[int, int], ...] = ()
+
+    def hit(self, now_ns: int) -> Recent:
+        """One more request at `now_ns`."""
+        slot = now_ns // SLOT_NS
+        kept = tuple(s for s in self.slots if s[0] > slot - WINDOW_NS // SLOT_NS)
+        if kept and kept[-1][0] == slot:
+            return Recent((*kept[:-1], (slot, kept[-1][1] + 1)))
+        return Recent((*kept, (slot, 1)))
+
+    def per_second(self, now_ns: int) -> Fraction:
+        """Requests a second over the window that ends now."""
+        oldest = now_ns // SLOT_NS - WINDOW_NS // SLOT_NS
+        return Fraction(sum(count for slot, count in self.slots if slot > oldest) * 1_000_000_000, WINDOW_NS)
+
+
+@dataclass(frozen=True, slots=True)
+class Resident:
+    """One adapter version in the host tier. `strictness` is 1 / SLO seconds."""
+
+    served_name: str
+    size_bytes: int
+    loaded_ns: int
+    used_ns: int
+    strictness: Fraction = Fraction(0)
+    recent: Recent = Recent()
+    in_flight: int = 0
+    warm: bool = False
+
+    def hit(self, now_ns: int) -> Resident:
+        """This adapter, used by one more request at `now_ns`."""
+        return replace(self, used_ns=now_ns, recent=self.recent.hit(now_ns), in_flight=self.in_flight + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """How much frequency, strictness, cost and recency count."""
+
+    frequency: Fraction = Fraction(1)
+    strictness: Fraction = Fraction(1, 10)
+    cost: Fraction = Fraction(1, 10)
+    recency: Fraction = Fraction(1, 10)
+
+
+def priority(one: Resident, tier_bytes: int, now_ns: int, weights: Weights = Weights()) -> Fraction:
+    """How much the tier would miss `one`; higher stays longer."""
+    age = min(max(0, now_ns - one.used_ns), WINDOW_NS)
+    return (
+        weights.frequency * one.recent.per_second(now_ns)
+        + weights.strictness * one.strictness
+        - weights.cost * Fraction(one.size_bytes, max(1, tier_bytes))
+        + weights.recency * Fraction(WINDOW_NS - age, WINDOW_NS)
+    )
+
+
+def victim(tier: Iterable[Resident], now_ns: int, weights: Weights = Weights()) -> str | None:
+    """Whom to evict: never one in use, a warm one last, one just loaded before that; None when all are in use."""
+    all_of_it: Sequence[Resident] = tuple(tier)
+    total = sum(one.size_bytes for one in all_of_it)
+    idle = [one for one in all_of_it if not one.in_flight]
+    if not idle:
+        return None
+
+    def order(one: Resident) -> tuple[bool, bool, Fraction, int, str]:
+        settling = now_ns - one.loaded_ns < SETTLING_NS
+        return one.warm, settling, priority(one, total, now_ns, weights), one.used_ns, one.served_name
+
+    return min(idle, key=order).served_name

@@ -1,0 +1,186 @@
+"""Which adapter serves a request: the catalog's ordered rules over a frozen description of the request.
+
+`model` in the request says how much is asked for: an adapter's name asks for that adapter, the base model's name asks for
+the base model, and `auto` or nothing leaves it to the rules. A named model that the tenant may not use is refused before any
+rule is asked, with the same words whether it exists or not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from catalog.load import version
+from catalog.model import (
+    BaseRule,
+    Catalog,
+    ContentRule,
+    ExperimentRule,
+    ExplicitRule,
+    Rule,
+    Tenant,
+    TenantDefaultRule,
+    TenantHashRule,
+)
+
+AUTO: Final = "auto"
+"""The `model` of a request that leaves the choice to the rules; the same as none."""
+TEXT_LIMIT: Final = 65_536
+"""Characters of user text that content rules look at."""
+DENIED: Final = "denied"
+UNKNOWN: Final = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class RouteInput:
+    """All that a decision depends on beside the policy. Holds no prompt: of the text only the rules it matched.
+
+    `sticky` is a digest of what keeps one user in one variant; `matched` are ids of content rules.
+    """
+
+    tenant: str
+    model: str | None
+    sticky: str
+    matched: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Where a request goes: `adapter` None is the base model. `rule` decided, under the catalog version `policy`."""
+
+    tenant: str
+    adapter: str | None
+    rule: str
+    policy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Denial:
+    """The request goes nowhere. `reason` is `unknown` or `denied` (it exists, but is not granted); clients see no difference."""
+
+    tenant: str
+    model: str | None
+    reason: str
+    policy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The routing part of one catalog version, ready to be asked."""
+
+    version: str
+    base_model: str
+    rules: tuple[Rule, ...]
+    adapters: frozenset[str]
+    tenants: Mapping[str, Tenant]
+
+    @classmethod
+    def of(cls, catalog: Catalog) -> Policy:
+        """The policy that `catalog` declares; its version is the catalog's content hash."""
+        return cls(
+            version=version(catalog),
+            base_model=catalog.base_model.name,
+            rules=catalog.routing,
+            adapters=frozenset(a.name for a in catalog.adapters),
+            tenants={t.id: t for t in catalog.tenants},
+        )
+
+
+def observe(policy: Policy, tenant: str, model: str | None, sticky_key: str, text: str) -> RouteInput:
+    """Describe a request for `decide`: patterns are matched here, so that the prompt itself is not kept."""
+    head = text[:TEXT_LIMIT]
+    matched = tuple(r.id for r in policy.rules if isinstance(r, ContentRule) and re.search(r.pattern, head))
+    digest = hashlib.sha256(sticky_key.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return RouteInput(tenant=tenant, model=model[:128] if model is not None else None, sticky=digest, matched=matched)
+
+
+def decide(policy: Policy, what: RouteInput) -> Decision | Denial:
+    """The first rule that yields an adapter granted to the tenant (or the base model) wins; same inputs, same answer.
+
+    A rule whose target is not granted is passed over; experiments and tenant hashes choose among what is granted.
+    """
+    tenant = policy.tenants[what.tenant]
+    named = what.model if what.model not in (None, "", AUTO) else None
+    if named is not None and named != policy.base_model and named not in tenant.adapters:
+        return Denial(what.tenant, named, DENIED if named in policy.adapters else UNKNOWN, policy.version)
+    for rule in policy.rules:
+        match rule:
+            case ExplicitRule():
+                if named is None:
+                    continue
+                adapter = None if named == policy.base_model else named
+            case BaseRule():
+                adapter = None
+            case _:
+                adapter = _target(rule, tenant, what)
+                if adapter is None or adapter not in tenant.adapters:
+                    continue
+        return Decision(what.tenant, adapter, rule.id, policy.version)
+    return Denial(what.tenant, named, UNKNOWN, policy.version)
+
+
+def _target(rule: Rule, tenant: Tenant, what: RouteInput) -> str | None:
+    match rule:
+        case ContentRule():
+            return rule.adapter if rule.id in what.matched else None
+        case ExperimentRule():
+            granted = {name: weight for name, weight in rule.variants.items() if name in tenant.adapters}
+            if tenant.id not in rule.tenants or not granted:
+                return None
+            return _weighted(granted, _number(rule.id, what.sticky))
+        case TenantDefaultRule():
+            return tenant.default_adapter
+        case TenantHashRule():
+            choices = [name for name in rule.adapters if name in tenant.adapters]
+            return choices[_number(rule.id, tenant.id) % len(choices)] if choices else None
+    return None
+
+
+def _number(*parts: str) -> int:
+    return int.from_bytes(hashlib.sha256("\0".join(parts).encode()).digest()[:8], "big")
+
+
+def _weighted(weights: Mapping[str, int], number: int) -> str:
+    point = number % sum(weights.values())
+    for name, weight in sorted(weights.items()):
+        if point < weight:
+            return name
+        point -= weight
+    raise AssertionError("a point below the sum of the weights lies in one of them")
+
+
+@dataclass(frozen=True, slots=True)
+class RouteRecord:
+    """A line of the decision log: what was asked, what was decided, on which engine, with which residency outcome."""
+
+    asked: RouteInput
+    adapter: str | None
+    rule: str | None
+    policy: str
+    engine: str
+    reason: str
+
+    def to_json(self) -> str:
+        """One line of JSON."""
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> RouteRecord:
+        """Read one line of JSON; KeyError, TypeError or ValueError when it is not one."""
+        raw: dict[str, Any] = json.loads(text)
+        asked = raw["asked"]
+        asked["matched"] = tuple(asked["matched"])
+        return cls(**{**raw, "asked": RouteInput(**asked)})
+
+    def replays(self, policy: Policy) -> bool:
+        """Whether `policy` gives this very answer again; False when the tenant is gone from it."""
+        if self.asked.tenant not in policy.tenants:
+            return False
+        again = decide(policy, self.asked)
+        if isinstance(again, Denial):
+            return self.rule is None and self.reason == again.reason
+        return (self.adapter, self.rule) == (again.adapter, again.rule)

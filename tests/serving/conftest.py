@@ -1,0 +1,33 @@
+"""The tiny model, made once per machine: its recipe is deterministic and its directory is named by the recipe's version."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from serving.adapters import read_adapter
+from serving.engine import AdapterFiles
+from serving.tiny_model import RANKS, TinyModel, make_tiny_model
+
+
+@pytest.fixture(scope="session")
+def engine_home() -> Path:
+    """Where a test engine keeps its models, adapters and log."""
+    return Path(tempfile.gettempdir()) / f"loraledger-tests-{os.getuid()}"
+
+
+@pytest.fixture(scope="session")
+def tiny(engine_home: Path) -> TinyModel:
+    return make_tiny_model(engine_home / "models")
+
+
+@pytest.fixture(scope="session")
+def adapters(tiny: TinyModel, engine_home: Path) -> list[AdapterFiles]:
+    """The eight adapters, `adapter-0` to `adapter-7`."""
+    return [
+        read_adapter(f"adapter-{n}", path, rank, engine_home)
+        for n, (path, rank) in enumerate(zip(tiny.adapter_paths, RANKS, strict=True))
+    ]

@@ -1,0 +1,231 @@
+"""The gateway before the real engine: what the fake only imitates, seen once on vLLM itself."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+pytest.importorskip("vllm")
+
+from catalog.model import Adapter
+from serving.adapters import read_adapter
+from serving.engine import AdapterFiles
+from serving.gateway.build import Gateway, build_gateway
+from serving.gateway.catalog_source import CatalogSource
+from serving.tiny_model import TinyModel, builtin_path
+from serving.vllm_engine import VllmEngine, start_vllm
+from telemetry.engine_time import AdapterLoad, EngineSession, MeterWindow
+from telemetry.metrics import Metrics
+from telemetry.names import Attr
+from telemetry.otlp import parse_line
+from telemetry.spool import Spool, read_spool
+from telemetry.tracing import Tracing
+from telemetry.usage import Status, UsageRecord
+
+pytestmark = [
+    pytest.mark.engine,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),
+    pytest.mark.filterwarnings("ignore:.*Unclosed (context|socket) <zmq:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore:.*zmq:pytest.PytestUnraisableExceptionWarning"),
+]
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "catalog.yaml"
+CHAT = "/v1/chat/completions"
+PROMPT = "def total(values): return sum(values)  # " * 10
+
+
+class World:
+    """One engine and one gateway for the whole file."""
+
+    def __init__(self, home: Path, directory: Path, tiny: TinyModel) -> None:
+        self.runner = asyncio.Runner()
+        self.values: list[MeterWindow | AdapterLoad | EngineSession] = []
+        self.directory = directory
+        self.spool = Spool(directory)
+        self.home, self.tiny = home, tiny
+        self.door: VllmEngine
+        self.gateway: Gateway
+
+    async def start(self) -> None:
+        source = CatalogSource(EXAMPLE)
+        catalog = source.view.catalog
+        self.door = await start_vllm(catalog.engines[0], catalog.base_model, self.home, self.values.append)
+        self.gateway = build_gateway(
+            door=self.door,
+            source=source,
+            spool=self.spool,
+            tracing=Tracing(self.spool),
+            metrics=Metrics(),
+            secret=b"s" * 32,
+            read_adapter=self.read,
+        )
+        await self.gateway.start()
+
+    def read(self, adapter: Adapter) -> AdapterFiles:
+        return read_adapter(adapter.name, builtin_path(adapter.path, self.tiny), adapter.rank, self.home)
+
+    async def stop(self) -> None:
+        await self.gateway.stop(1.0)
+        await self.door.stop()
+        self.spool.close()
+
+    def run(self, coroutine: Any) -> Any:
+        return self.runner.run(coroutine)
+
+    async def post(self, key: str, path: str = CHAT, **fields: Any) -> httpx.Response:
+        body = {"max_tokens": 12, "temperature": 0, "ignore_eos": True, **fields}
+        if path == CHAT:
+            body.setdefault("messages", [{"role": "user", "content": PROMPT}])
+        headers = {"authorization": f"Bearer demo-key-{key}"}
+        transport = httpx.ASGITransport(app=self.gateway.app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://gateway", timeout=60) as client:
+            return await client.post(path, content=json.dumps(body), headers=headers)
+
+    def records(self) -> list[UsageRecord]:
+        spans = [span for _, line in read_spool(self.directory) for span in parse_line(line).spans]
+        found = [span.span_attributes.get(Attr.USAGE_RECORD) for span in spans]
+        return [UsageRecord.from_json(text) for text in found if text is not None]
+
+
+@pytest.fixture(scope="module")
+def world(engine_home: Path, tiny: TinyModel, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    world = World(engine_home, tmp_path_factory.mktemp("spool"), tiny)
+    with world.runner:
+        world.run(world.start())
+        yield world
+        world.run(world.stop())
+    del world
+    # vLLM's start-up handshake leaves its context to the garbage collector: let that happen here.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
+
+
+def test_a_prefix_is_reused_inside_a_tenant_only_and_every_reply_is_booked(world: World) -> None:
+    async def talk() -> None:
+        for key in ("shop", "shop", "freeride", "freeride"):
+            reply = await world.post(key, model="brand-voice")
+            assert reply.status_code == 200, reply.text
+            body = reply.json()
+            record = world.records()[-1]
+            assert body["model"] == "brand-voice"
+            assert body["id"] == f"chatcmpl-{record.request_id}"
+            assert body["usage"]["prompt_tokens_details"]["cached_tokens"] == record.cached_tokens
+            assert (body["usage"]["prompt_tokens"], body["usage"]["completion_tokens"]) == (record.input_tokens, 12)
+            assert (record.output_tokens_computed, record.output_tokens_delivered) == (12, 12)
+            assert record.slices
+            assert "@" not in reply.text
+
+    world.run(talk())
+    cached = [record.cached_tokens or 0 for record in world.records()[-4:]]
+    assert cached[0] == cached[2] == 0
+    assert cached[1] == cached[3] > 0
+
+
+@pytest.mark.parametrize("path", [CHAT, "/v1/completions"])
+def test_a_stream_is_counted_by_the_engines_own_running_usage(world: World, path: str) -> None:
+    fields: dict[str, Any] = {} if path == CHAT else {"prompt": "one two three"}
+    reply = world.run(world.post("bank", path, model="risk-notes", stream=True, n=2, temperature=1, **fields))
+    assert reply.text.endswith("data: [DONE]\n\n")
+    chunks = [json.loads(event[6:]) for event in reply.text.split("\n\n")[:-2]]
+    assert {chunk["model"] for chunk in chunks} == {"risk-notes"}
+    assert not [chunk for chunk in chunks if chunk.get("usage")]
+    assert "@" not in reply.text
+    record = world.records()[-1]
+    assert (record.status, record.output_tokens_computed, record.output_tokens_delivered) == (Status.OK, 24, 24)
+    assert record.first_token_ns is not None
+
+
+def test_what_a_client_must_not_set_is_not_obeyed(world: World) -> None:
+    fields: dict[str, Any] = {
+        "cache_salt": "",
+        "priority": "not a number",
+        "vllm_xargs": {"ll_tenant": "bank"},
+        "kv_transfer_params": {"do_remote_prefill": True},
+        "lora_request": 1,
+        "request_id": 7,
+    }
+    reply = world.run(world.post("shop", model="brand-voice", **fields))
+    assert reply.status_code == 200, reply.text
+    assert world.records()[-1].tenant == "shop"
+    assert reply.json().get("kv_transfer_params") is None
+
+
+@pytest.mark.parametrize(
+    "fields", [{"max_tokens": -1}, {"messages": "no"}, {"messages": [{"role": "user", "content": "x " * 5000}]}]
+)
+def test_what_vllm_refuses_is_a_bad_request_that_cost_nothing(world: World, fields: dict[str, Any]) -> None:
+    reply = world.run(world.post("shop", model="brand-voice", **fields))
+    assert reply.status_code == 400
+    assert "@" not in reply.text
+    record = world.records()[-1]
+    assert (record.status, record.slices, record.output_tokens_computed) == (Status.BAD_REQUEST, (), 0)
+
+
+def test_a_hang_up_frees_the_engine_and_is_booked_with_what_it_took(world: World) -> None:
+    async def leave() -> None:
+        gone = asyncio.Event()
+        given = False
+        body = {"messages": [{"role": "user", "content": "go on"}], "max_tokens": 900, "ignore_eos": True}
+
+        async def receive() -> dict[str, Any]:
+            nonlocal given
+            if not given:
+                given = True
+                return {"type": "http.request", "body": json.dumps({**body, "stream": True}).encode()}
+            await gone.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: Any) -> None:
+            if b"content" in message.get("body", b""):
+                seen.append(message)
+                if len(seen) == 4:
+                    gone.set()
+
+        seen: list[Any] = []
+        headers = [(b"authorization", b"Bearer demo-key-forge")]
+        scope = {"type": "http", "method": "POST", "path": CHAT, "headers": headers}
+        await world.gateway.app(scope, receive, send)
+
+    world.run(leave())
+    record = world.records()[-1]
+    assert record.status is Status.CLIENT_ABORT
+    assert record.slices
+    assert record.output_tokens_computed is not None
+    assert record.output_tokens_delivered is not None
+    assert 0 < record.output_tokens_delivered <= record.output_tokens_computed < 900
+
+
+def test_requests_at_once_are_all_measured_and_add_up_with_the_meter(world: World) -> None:
+    async def many() -> list[int]:
+        keys = [("clinic", "auto"), ("bank", "risk-notes"), ("shop", "tiny-llama"), ("forge", "auto")] * 3
+        replies = await asyncio.gather(
+            *(world.post(key, model=model, stream=bool(i % 2)) for i, (key, model) in enumerate(keys))
+        )
+        await asyncio.sleep(2.5)
+        return [reply.status_code for reply in replies]
+
+    assert set(world.run(many())) == {200}
+    records = {record.attempt_key: record for record in world.records()}
+    by_attempt: dict[str, int] = {}
+    for window in world.values:
+        if isinstance(window, MeterWindow):
+            window.check()
+            for share in window.shares:
+                took = share.base_ns + share.adapter_ns + share.recompute_ns
+                by_attempt[share.attempt] = by_attempt.get(share.attempt, 0) + took
+    measured = {key: sum(s.measured_ns for s in record.slices or ()) for key, record in records.items()}
+    assert {key: ns for key, ns in measured.items() if ns} == by_attempt
+
+
+def test_every_number_of_the_gateway_is_there_once(world: World) -> None:
+    assert sorted(record.seq for record in world.records()) == list(range(len(world.records())))
+    assert not [record for record in world.records() if record.problems() or record.slices is None]
