@@ -37,7 +37,8 @@ def invoice_pdf(invoice: Invoice, paper: Paper = "a4", font_paths: Sequence[Path
             font_paths=typst.Fonts(include_system_fonts=False, font_paths=list(font_paths)),
             ignore_system_fonts=True,
             pdf_standards="a-3b",
-            timestamp=dated,
+            # A PDF's date has no fraction of a second.
+            timestamp=dated.replace(microsecond=0),
         )
     except typst.TypstError as error:
         name = invoice.number or f"draft of {invoice.tenant}, {invoice.month}"

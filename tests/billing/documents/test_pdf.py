@@ -77,6 +77,11 @@ def test_the_summary_page_has_what_a_customer_pays_for(cost_plus: Invoice, tmp_p
     assert "DRAFT" not in text
 
 
+def test_a_cut_off_with_a_fraction_of_a_second_can_be_printed(per_token: Invoice) -> None:
+    draft = replace(per_token, cutoff=per_token.cutoff.replace(microsecond=123_456))
+    assert invoice_pdf(draft) != b""
+
+
 def test_a_draft_is_watermarked_on_every_page(per_token: Invoice) -> None:
     pages = PdfReader(io.BytesIO(invoice_pdf(per_token))).pages
     assert len(pages) > 1
