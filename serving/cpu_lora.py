@@ -1,0 +1,115 @@
+"""Mends LoRA on vLLM's CPU build: a row without an adapter keeps the base model's output.
+
+The stock operations gather `weights[index]` per row, and the index of a row without an adapter is -1: in a mixed batch it
+silently gets the adapter of the last slot, possibly another tenant's. These replacements skip such rows and multiply once per
+distinct adapter instead of once per row, which is also several times faster. The GPU operations are not affected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def install() -> None:
+    """Replace the operations in this process; a second call changes nothing."""
+    import vllm.lora.punica_wrapper.punica_cpu as punica
+
+    for operation in (bgmv_shrink, bgmv_expand, bgmv_expand_slice, sgmv_shrink, sgmv_expand, sgmv_expand_slice):
+        if not hasattr(punica, operation.__name__):
+            raise ImportError(f"could not mend CPU LoRA: this vLLM has no {operation.__name__} in {punica.__name__}")
+        setattr(punica, operation.__name__, operation)
+
+
+def bgmv_shrink(inputs: Tensor, lora_a: Tensor, output: Tensor, indices: Tensor, scaling: float = 1.0) -> None:
+    """Rows of `output` become `scaling * inputs @ A.T` of their own adapter, or zero without one."""
+    weights = _flat(lora_a)
+    rank = weights.shape[1]
+    output[:, :rank] = 0
+    for index, rows in _groups(indices):
+        output[rows, :rank] = scaling * (inputs[rows].to(output.dtype) @ weights[index].to(output.dtype).t())
+
+
+def bgmv_expand(inputs: Tensor, lora_b: Tensor, output: Tensor, indices: Tensor, add_inputs: bool = True) -> None:
+    """Rows of `output` gain (or become) `inputs @ B.T` of their own adapter; rows without one stay as they are."""
+    bgmv_expand_slice(inputs, lora_b, output, indices, 0, output.shape[1], add_inputs)
+
+
+def bgmv_expand_slice(
+    inputs: Tensor, lora_b: Tensor, output: Tensor, indices: Tensor, offset: int, size: int, add_inputs: bool = True
+) -> None:
+    """As `bgmv_expand`, on the columns [offset, offset + size) only; adapter and model may be padded differently."""
+    weights = _flat(lora_b)
+    width, rank = min(size, weights.shape[1]), weights.shape[2]
+    columns = slice(offset, offset + width)
+    for index, rows in _groups(indices):
+        gained = inputs[rows][:, :rank].to(output.dtype) @ weights[index][:width].to(output.dtype).t()
+        if add_inputs:
+            output[rows, columns] += gained
+        else:
+            output[rows, columns] = gained
+
+
+def sgmv_shrink(
+    inputs: Tensor,
+    lora_a: Tensor,
+    output: Tensor,
+    starts: Tensor,
+    lengths: Tensor,
+    indices: Tensor,
+    batches: int,
+    longest: int,
+    tokens: int,
+    scaling: float,
+) -> None:
+    """As `bgmv_shrink`, with one index per sequence instead of per row."""
+    bgmv_shrink(inputs, lora_a, output, indices.repeat_interleave(lengths), scaling)
+
+
+def sgmv_expand(
+    inputs: Tensor,
+    lora_b: Tensor,
+    output: Tensor,
+    starts: Tensor,
+    lengths: Tensor,
+    indices: Tensor,
+    batches: int,
+    longest: int,
+    tokens: int,
+    add_inputs: bool = False,
+) -> None:
+    """As `bgmv_expand`, with one index per sequence instead of per row."""
+    bgmv_expand(inputs, lora_b, output, indices.repeat_interleave(lengths), add_inputs)
+
+
+def sgmv_expand_slice(
+    inputs: Tensor,
+    lora_b: Tensor,
+    output: Tensor,
+    starts: Tensor,
+    lengths: Tensor,
+    indices: Tensor,
+    batches: int,
+    longest: int,
+    tokens: int,
+    offset: int,
+    size: int,
+    add_inputs: bool = False,
+) -> None:
+    """As `bgmv_expand_slice`, with one index per sequence instead of per row."""
+    bgmv_expand_slice(inputs, lora_b, output, indices.repeat_interleave(lengths), offset, size, add_inputs)
+
+
+def _flat(weights: Tensor) -> Tensor:
+    return weights.squeeze(1) if weights.dim() == 4 else weights
+
+
+def _groups(indices: Tensor) -> Iterator[tuple[int, Any]]:
+    """(adapter slot, its rows) for every adapter among the rows; rows without one belong to no group."""
+    found = indices.unique().tolist()  # type: ignore[no-untyped-call]
+    for index in found:
+        if index >= 0:
+            yield index, slice(None) if len(found) == 1 else (indices == index).nonzero(as_tuple=True)[0]

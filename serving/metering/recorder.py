@@ -1,0 +1,146 @@
+"""Turns what the scheduler does into the meter's events: steps that never overlap, and what came between them.
+
+Knows nothing of vLLM, so that it can be driven by hand. One recorder per engine process, called from the engine's thread only.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable, Iterable
+from typing import NamedTuple
+
+from serving.metering.channel import Held, Message
+from serving.metering.events import Aborted, Bye, Entered, Hello, Loaded, LoadSpan, Row, Step, Woke
+
+HELD_EVERY_NS = 200_000_000
+"""How often what the engine holds is reported while steps run."""
+
+
+class _Open(NamedTuple):
+    """A step that was scheduled and has not been answered by the device yet."""
+
+    entry_ns: int
+    rows: tuple[Row, ...]
+    cached: tuple[tuple[str, int], ...]
+    preempted: tuple[str, ...]
+
+
+class Recorder:
+    """Sends through `send`, which must not block. `clock` is CLOCK_MONOTONIC in nanoseconds, `utc` the wall clock."""
+
+    def __init__(
+        self,
+        send: Callable[[Message], None],
+        clock: Callable[[], int] = time.monotonic_ns,
+        utc: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self._send = send
+        self._clock = clock
+        self._utc = utc
+        self._open: dict[Hashable, _Open] = {}
+        self._left: list[str] = []
+        self._loads: list[LoadSpan] = []
+        self._previous_end_ns = 0
+        self._seq = 0
+        self._awake = False
+        self._held = Held(-1, -1, ())
+        self._held_ns = 0
+
+    @property
+    def in_step(self) -> bool:
+        """Whether a scheduled step has not ended yet."""
+        return bool(self._open)
+
+    def hello(self, emitter: str, engine: str) -> None:
+        """Measured time begins now. The wall clock is read once, between the two closest of three monotonic readings."""
+        readings = []
+        for _ in range(3):
+            before = self._clock()
+            utc = self._utc()
+            readings.append((self._clock() - before, before, utc))
+        width, before, utc = min(readings)
+        anchor = before + width // 2
+        self._previous_end_ns = anchor
+        self._send(Hello(emitter, engine, anchor, utc))
+
+    def entered(self, request: str, attempt: str, tenant: str, adapter: str | None, prompt_tokens: int) -> None:
+        """The scheduler knows a new request."""
+        now = self._clock()
+        if not self._awake:
+            self._awake = True
+            self._send(Woke(now))
+        self._send(Entered(request, attempt, tenant, adapter, prompt_tokens, now))
+
+    def began(
+        self,
+        step: Hashable,
+        entry_ns: int,
+        rows: Iterable[Row],
+        cached: Iterable[tuple[str, int]],
+        preempted: Iterable[str],
+    ) -> None:
+        """A step was scheduled; scheduling was entered at `entry_ns`."""
+        self._open[step] = _Open(entry_ns, tuple(rows), tuple(cached), tuple(preempted))
+
+    def left(self, request: str) -> None:
+        """A request left the scheduler, for whatever reason."""
+        self._left.append(request)
+
+    def ended(self, step: Hashable, end_ns: int, work_left: Callable[[], bool]) -> None:
+        """A step's results are in the scheduler. Steps end in the order they began; one that never began leaves a hole in `seq`."""
+        seq, self._seq = self._seq, self._seq + 1
+        begun = self._open.pop(step, None)
+        if begun is None:
+            return
+        start_ns, self._previous_end_ns = max(begun.entry_ns, self._previous_end_ns), end_ns
+        self._awake = bool(self._open) or work_left()
+        self._send(
+            Step(
+                seq=seq,
+                start_ns=start_ns,
+                end_ns=end_ns,
+                rows=begun.rows,
+                cached=begun.cached,
+                finished=self._take_left(),
+                preempted=begun.preempted,
+                loads=self._take_loads(),
+                work_left=self._awake,
+            )
+        )
+
+    def aborted(self, work_left: bool) -> None:
+        """Requests were thrown out; inside a step that step tells it, and nothing is sent when none were."""
+        if self._open or not self._left:
+            return
+        self._awake = work_left
+        self._send(Aborted(self._take_left(), self._clock(), work_left))
+
+    def loaded(self, spans: Iterable[LoadSpan]) -> None:
+        """Adapters were loaded or activated; inside a step that step tells it."""
+        self._loads.extend(spans)
+        if self._loads and not self._open:
+            self._send(Loaded(self._take_loads()))
+
+    def holds(self, held: Held, at_once: bool) -> None:
+        """Tell what the engine holds, if that changed; not more often than HELD_EVERY_NS unless `at_once`."""
+        if held == self._held:
+            return
+        now = self._clock()
+        if at_once or now - self._held_ns >= HELD_EVERY_NS:
+            self._held, self._held_ns = held, now
+            self._send(held)
+
+    def bye(self) -> None:
+        """Measured time ends now."""
+        self._send(Bye(self._clock()))
+
+    def _take_left(self) -> tuple[str, ...]:
+        # With two steps in flight a request can be done while the later step still has a row of it: it leaves with that one.
+        pending = {row.request for step in self._open.values() for row in step.rows}
+        left = tuple(name for name in self._left if name not in pending)
+        self._left = [name for name in self._left if name in pending]
+        return left
+
+    def _take_loads(self) -> tuple[LoadSpan, ...]:
+        loads, self._loads = tuple(self._loads), []
+        return loads

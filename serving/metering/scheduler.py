@@ -1,0 +1,164 @@
+"""vLLM's scheduler with our meter in it: `scheduler_cls="serving.metering.scheduler.MeterScheduler"`.
+
+Works with asynchronous scheduling (two steps in flight) and without. The meter never raises into the engine; what it could not
+tell shows as a hole in its numbers. Configured by vLLM's `additional_config`:
+`{"loraledger": {"address": "ipc://...", "emitter": "eng-...", "engine": "<id in the catalog>"}}`.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from vllm.v1.core.sched.async_scheduler import AsyncScheduler
+
+from serving import lora_events
+from serving.adapters import CONFIG_FILE, WEIGHTS_FILE
+from serving.errors import ServingError
+from serving.metering.channel import Held, Sender
+from serving.metering.events import Row
+from serving.metering.recorder import Recorder
+
+CONFIG_KEY = "loraledger"
+ATTEMPT_ARG = "ll_attempt"
+TENANT_ARG = "ll_tenant"
+UNKNOWN_TENANT = "unknown"
+
+# Below vLLM's own logger, so that in the engine process it goes where the engine's log goes.
+logger = logging.getLogger("vllm.loraledger.meter")
+
+
+class MeterScheduler(AsyncScheduler):  # type: ignore[misc]
+    """Schedules as vLLM does, and tells the collector who was in each step and how long it took."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        settings = (self.vllm_config.additional_config or {}).get(CONFIG_KEY)
+        if not settings:
+            raise ServingError(f"could not start the meter: vLLM's additional_config has no {CONFIG_KEY!r}")
+        if not lora_events.installed():
+            raise ServingError(
+                "could not start the meter: vLLM did not load our plugin; VLLM_PLUGINS must name loraledger"
+            )
+        self._sender = Sender(settings["address"])
+        self._recorder = Recorder(self._sender.send)
+        self._waits_for_files = False
+        lora_events.LOG.drain()
+        lora_events.LOG.on_change = self._adapters_changed
+        self._recorder.hello(settings["emitter"], settings["engine"])
+        self._tell_held(at_once=True)
+
+    def add_request(self, request: Any) -> None:
+        """See vLLM. Tells that the request is here."""
+        known = request.request_id in self.requests
+        super().add_request(request)
+        if request.lora_request is not None and request.lora_request.lora_int_id not in lora_events.LOG.host:
+            self._waits_for_files = True
+        if not known:
+            self._metered(self._tell_entered, request)
+
+    def schedule(self, *args: Any, **kwargs: Any) -> Any:
+        """See vLLM. Notes who is in the step."""
+        entry_ns = time.monotonic_ns()
+        if self._waits_for_files:
+            self._refuse_missing_adapters()
+        output = super().schedule(*args, **kwargs)
+        self._metered(self._note_step, output, entry_ns)
+        return output
+
+    def update_from_output(self, scheduler_output: Any, model_runner_output: Any) -> Any:
+        """See vLLM. The step ends when this returns."""
+        outputs = super().update_from_output(scheduler_output, model_runner_output)
+        self._metered(self._tell_step, scheduler_output, time.monotonic_ns())
+        return outputs
+
+    def finish_requests(self, request_ids: str | Iterable[str] | None, finished_status: Any) -> Any:
+        """See vLLM. Outside a step the requests are told as aborted."""
+        finished = super().finish_requests(request_ids, finished_status)
+        self._metered(self._tell_aborted)
+        return finished
+
+    def _free_request(self, request: Any, *args: Any, **kwargs: Any) -> Any:
+        self._metered(self._recorder.left, request.request_id)
+        return super()._free_request(request, *args, **kwargs)
+
+    def shutdown(self) -> None:
+        """See vLLM. Measured time ends, and what was said is sent."""
+        self._metered(self._recorder.bye)
+        self._metered(self._sender.close)
+        super().shutdown()
+
+    def _metered(self, tell: Callable[..., None], *args: Any) -> None:
+        try:
+            tell(*args)
+        except Exception:
+            self._sender.skip()
+            logger.exception("could not meter: %s", getattr(tell, "__name__", tell))
+
+    def _tell_entered(self, request: Any) -> None:
+        extra = (request.sampling_params.extra_args if request.sampling_params else None) or {}
+        adapter = request.lora_request
+        self._recorder.entered(
+            request.request_id,
+            str(extra.get(ATTEMPT_ARG) or request.request_id),
+            str(extra.get(TENANT_ARG) or UNKNOWN_TENANT),
+            lora_events.label(adapter.lora_name) if adapter is not None else None,
+            request.num_prompt_tokens,
+        )
+
+    def _note_step(self, output: Any, entry_ns: int) -> None:
+        # vLLM has already advanced num_computed_tokens by what it scheduled.
+        requests = self.requests
+        rows = [Row(name, n, requests[name].num_computed_tokens - n) for name, n in output.num_scheduled_tokens.items()]
+        # Some model runners take a request that resumes after a preemption as new.
+        cached = [
+            (new.req_id, new.num_computed_tokens)
+            for new in output.scheduled_new_reqs
+            if not requests[new.req_id].num_preemptions
+        ]
+        self._recorder.began(id(output), entry_ns, rows, cached, output.preempted_req_ids or ())
+
+    def _tell_step(self, output: Any, end_ns: int) -> None:
+        self._recorder.ended(id(output), end_ns, self.has_requests)
+        self._tell_held(at_once=not self._recorder.in_step and not self.running)
+
+    def _tell_aborted(self) -> None:
+        self._recorder.aborted(self.has_requests())
+
+    def _adapters_changed(self) -> None:
+        self._waits_for_files = True
+        self._metered(self._tell_adapters)
+
+    def _tell_adapters(self) -> None:
+        self._recorder.loaded(lora_events.LOG.drain())
+        self._tell_held(at_once=True)
+
+    def _tell_held(self, at_once: bool) -> None:
+        pool = self.kv_cache_manager.block_pool
+        # Block 0 is a placeholder that is never given out.
+        total = pool.num_gpu_blocks - 1
+        log = lora_events.LOG
+        held = Held(total - pool.get_num_free_blocks(), total, log.slots, tuple(log.host.values()))
+        self._recorder.holds(held, at_once)
+
+    def _refuse_missing_adapters(self) -> None:
+        """Fail waiting requests whose adapter would be read inside the step and is not there: it would end the engine.
+
+        The gateway loads adapters ahead, from directories that never change; this is for what comes past it.
+        """
+        host = lora_events.LOG.host
+        unread = [r for r in self.waiting if r.lora_request is not None and r.lora_request.lora_int_id not in host]
+        self._waits_for_files = bool(unread)
+        missing = [r for r in unread if not _has_files(Path(r.lora_request.lora_path))]
+        if missing:
+            self.waiting.remove_requests(missing)
+            self.deferred_waiting.difference_update(missing)
+            # vLLM ends these with an error in the next update_from_output.
+            self.grammar_compile_error_reqs.update(r.request_id for r in missing)
+
+
+def _has_files(directory: Path) -> bool:
+    return (directory / CONFIG_FILE).is_file() and (directory / WEIGHTS_FILE).is_file()

@@ -1,0 +1,154 @@
+"""How vLLM is started embedded: its environment, its flags, its front end and its application.
+
+All of it may block for seconds, except the coroutines.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from catalog.model import BaseModelSpec, Engine
+from serving.tiny_model import builtin_path, is_builtin, make_tiny_model
+from serving.vllm_plugin import LOG_VARIABLE
+
+SCHEDULER: Final = "serving.metering.scheduler.MeterScheduler"
+WORKER_REPORT: Final = "serving.lora_events.WorkerReport"
+PLUGIN: Final = "loraledger"
+SHUTDOWN_TIMEOUT_S: Final = 15
+CLOSE_TIMEOUT_S: Final = 2.0
+
+
+def model_path(base_model: BaseModelSpec, home: Path, progress: Callable[[str], None]) -> str:
+    """What vLLM loads: a directory (the built-in model is made first) or a hub name; ValueError for a missing directory."""
+    if not is_builtin(base_model.path):
+        if Path(base_model.path).is_absolute() and not Path(base_model.path).is_dir():
+            raise ValueError(f"there is no model directory {base_model.path}")
+        return base_model.path
+    return str(builtin_path(base_model.path, make_tiny_model(home / "models", progress)))
+
+
+def set_environment(base_model: BaseModelSpec, model: str, log: Path) -> None:
+    """Set what vLLM reads from the environment only, before it is imported; its child inherits it."""
+    os.environ.update(
+        {
+            "VLLM_PLUGINS": PLUGIN,
+            "VLLM_NO_USAGE_STATS": "1",
+            "DO_NOT_TRACK": "1",
+            # With the `uni` executor: the worker lives in the engine core's process, where the scheduler sees its adapters.
+            "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+            "VLLM_LOGGING_CONFIG_PATH": str(_write_logging(log)),
+            "TOKENIZERS_PARALLELISM": "false",
+            LOG_VARIABLE: str(log.absolute()),
+            # Torch would say on the terminal that there is no Triton.
+            "TORCH_LOGS": "-all",
+        }
+    )
+    if Path(model).is_dir():
+        os.environ.update({"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"})
+    if is_builtin(base_model.path):
+        # The tiny model's matrices are too small for threads: they only wait for each other.
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+def _write_logging(log: Path) -> Path:
+    config = {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {
+            "line": {"format": "%(asctime)s %(processName)s[%(process)d] %(levelname)s %(name)s: %(message)s"}
+        },
+        "handlers": {
+            "file": {
+                "class": "logging.FileHandler",
+                "filename": str(log.absolute()),
+                "formatter": "line",
+                "delay": True,
+            }
+        },
+        "loggers": {"vllm": {"handlers": ["file"], "level": "INFO", "propagate": False}},
+    }
+    path = log.with_suffix(".logging.json")
+    path.write_text(json.dumps(config), encoding="utf-8")
+    return path
+
+
+def server_flags(engine: Engine, base_model: BaseModelSpec, model: str, address: str, emitter: str) -> list[str]:
+    """vLLM's own server flags, as `vllm serve` would get them."""
+    meter = {"loraledger": {"address": address, "emitter": emitter, "engine": engine.id}}
+    options: dict[str, Any] = {
+        "model": model,
+        "served-model-name": base_model.name,
+        "max-loras": engine.max_loras,
+        "max-cpu-loras": engine.max_cpu_loras,
+        "max-lora-rank": engine.max_lora_rank,
+        "max-model-len": engine.max_model_len,
+        "max-num-seqs": engine.max_num_seqs,
+        "max-num-batched-tokens": engine.max_num_batched_tokens,
+        "block-size": engine.block_size,
+        "kv-cache-memory-bytes": engine.kv_cache_bytes,
+        "tensor-parallel-size": engine.gpu_count,
+        "scheduler-cls": SCHEDULER,
+        "worker-extension-cls": WORKER_REPORT,
+        "additional-config": json.dumps(meter),
+    }
+    if engine.gpu_count == 1:
+        options["distributed-executor-backend"] = "uni"
+    flags = [
+        "--enable-lora",
+        "--enable-prefix-caching",
+        "--enable-prompt-tokens-details",
+        "--disable-uvicorn-access-log",
+    ]
+    return [part for name, value in options.items() for part in (f"--{name}", str(value))] + flags
+
+
+def parse(flags: list[str]) -> Any:
+    """The flags as vLLM's server parses them. Imports vLLM."""
+    from vllm.entrypoints.launchers.cli_args import make_arg_parser
+    from vllm.utils.argparse_utils import FlexibleArgumentParser
+
+    return make_arg_parser(FlexibleArgumentParser()).parse_args(flags)
+
+
+def start_client(arguments: Any) -> Any:
+    """vLLM's asynchronous client, with its engine core running in a child process."""
+    from vllm.engine.arg_utils import AsyncEngineArgs
+    from vllm.v1.engine.async_llm import AsyncLLM
+
+    return AsyncLLM.from_vllm_config(AsyncEngineArgs.from_cli_args(arguments).create_engine_config())
+
+
+async def application(client: Any, arguments: Any) -> Any:
+    """vLLM's OpenAI application on that client."""
+    from vllm.entrypoints.launchers.api_server.app_state import init_app_state
+    from vllm.entrypoints.launchers.app import build_app
+
+    tasks = await client.get_supported_tasks()
+    app = build_app(arguments, tasks, client.model_config)
+    await init_app_state(client, app.state, arguments, tasks)
+    return app
+
+
+async def stop_client(client: Any) -> None:
+    """End the engine core in order, and with it everything vLLM holds open."""
+    context = client.engine_core.resources.ctx
+    await asyncio.to_thread(client.shutdown, timeout=SHUTDOWN_TIMEOUT_S)
+    # vLLM closes its sockets in this loop's next turn, and leaves their context to the garbage collector, which complains.
+    await asyncio.sleep(0)
+    closing = threading.Thread(target=context.term, daemon=True)
+    closing.start()
+    await asyncio.to_thread(closing.join, CLOSE_TIMEOUT_S)
+
+
+async def memory_use(client: Any, model: str) -> dict[str, int]:
+    """Bytes of the base model's `weights` and of one adapter `slot`."""
+    memory: dict[str, int] = (await client.collective_rpc("ll_memory"))[0]
+    # The CPU build repacks linear weights out of PyTorch's sight; then the files tell their size.
+    on_disk = sum(file.stat().st_size for file in Path(model).glob("*.safetensors")) if Path(model).is_dir() else 0
+    return memory | {"weights": max(memory["weights"], on_disk)}

@@ -1,0 +1,46 @@
+"""What vLLM loads into each of its processes (entry point group `vllm.general_plugins`, named `loraledger`)."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from typing import Any, Final
+
+from serving import cpu_lora, lora_events
+
+LOG_VARIABLE: Final = "LORALEDGER_ENGINE_LOG"
+"""Set by whoever embeds the engine: the file that takes what its child processes would say on the terminal."""
+
+
+def register() -> None:
+    """Mend CPU LoRA where it is needed and time adapter loads; vLLM may call it several times."""
+    from vllm.platforms import current_platform
+
+    log, parent = os.environ.get(LOG_VARIABLE), multiprocessing.parent_process()
+    if log and parent is not None:
+        _speak_into(log)
+        _live_with(parent)
+    if current_platform.is_cpu():
+        cpu_lora.install()
+    lora_events.install()
+
+
+def _speak_into(log: str) -> None:
+    """Point the process's own standard output and error, also those of native code, at a file."""
+    target = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    os.dup2(target, 1)
+    os.dup2(target, 2)
+    os.close(target)
+
+
+def _live_with(parent: Any) -> None:
+    """End when the parent ends, however it ends; but not by the terminal's Ctrl-C, which the parent answers in order."""
+    os.setpgid(0, 0)
+
+    def follow() -> None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=follow, name="follow-parent", daemon=True).start()
