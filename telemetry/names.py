@@ -211,11 +211,11 @@ CLOSE_OVERDUE: Final = Metric(
     "Time since the oldest unclosed month should have been closed; 0 when none is due.",
 )
 PRICE_MISSING: Final = Metric(
-    "loraledger_price_missing_hours",
+    "loraledger_price_missing_seconds",
     "gauge",
     (),
-    "h",
-    "Engine-hours of the running month without a price in the price book, from the ledger's last snapshot.",
+    "s",
+    "Engine time of the running month without a price in the price book, from the ledger's last snapshot.",
 )
 TENANT_COST: Final = Metric(
     "loraledger_tenant_cost",
@@ -254,13 +254,13 @@ METRICS: Final[tuple[Metric, ...]] = tuple(value for value in list(globals().val
 """Every family, in the order above."""
 
 LABEL_BOUNDS: Final[dict[str, str]] = {
-    "tenant": "tenants of the catalog, `unauthenticated`, then `other`",
+    "tenant": "tenants of the catalog, `unauthenticated`, `unknown` (past the gateway), then `other`",
     "adapter": "adapters of the catalog, `base`, then `other`",
     "status": "the seven values of `telemetry.usage.Status`",
     "error_type": "the seven values of `telemetry.usage.ErrorType`",
-    "gpu": "GPUs of the catalog's engines",
-    "tensor_parallel_size": "one value per engine of the catalog",
-    "reason": "hit, miss, evict, denied, unknown",
+    "gpu": "engines of the catalog: one value stands for all GPUs of an engine",
+    "tensor_parallel_size": "number of GPUs per engine",
+    "reason": "hit, miss, evict, denied, unknown, client_abort",
     "engine": "engines of the catalog",
     "owner": "tenants, cold, recompute, system, idle, unattributed",
     "label": "names of the capped labels",

@@ -1,0 +1,1 @@
+"""Warns: promises as data, rules, routing and runbooks."""

@@ -1,0 +1,32 @@
+"""Burn rates with several windows, exactly: how fast an error budget is used up, and when that is worth a page.
+
+The four rows used by default are those of Google's SRE workbook, chapter "Alerting on SLOs", for a 30-day budget.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Literal
+
+Severity = Literal["warning", "critical"]
+
+
+@dataclass(frozen=True, slots=True)
+class BurnWindow:
+    """Burning `factor` times too fast over `long` seconds, and still over `short`, for `for_` seconds."""
+
+    severity: Severity
+    factor: Decimal
+    long: int
+    short: int
+    for_: int
+
+    def threshold(self, budget: Decimal) -> Decimal:
+        """Share of bad requests at which a budget of `budget` (a share) burns `factor` times too fast."""
+        return self.factor * budget
+
+    def spent(self, period: int) -> Fraction:
+        """Part of a budget for `period` seconds that is gone when this row is met over its long window."""
+        return Fraction(self.factor) * self.long / period

@@ -1,0 +1,117 @@
+"""The page that explains every metric: `python -m alerts.metrics_page [--check] [FILE]` writes docs/metrics.md."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from alerts.metrics_used import families
+from alerts.model import Alert, Recording
+from alerts.promises import DEFAULT
+from alerts.rules import groups
+from telemetry import names
+
+PAGE: Final = Path(__file__).parent.parent / "docs" / "metrics.md"
+_INTRO: Final = """# Metrics
+
+What a gateway exposes on `/metrics`, from `telemetry/names.py`. This page is generated (`python -m alerts.metrics_page`); edit the names, not this.
+
+- Billing never reads metrics; invoices come from usage records and the ledger.
+- Gauges that are ratios or percentiles state their window; beside each stand the counters it comes from, so that other windows can be computed.
+- Label values are bounded, see the last table. What lies beyond a cap becomes `other` and counts in `loraledger_label_overflow_total`.
+- The latency promise is judged on `lora_request_slo_ratio` (latency / SLO), whose bounds are the alert thresholds: "P99 above 1.1 x SLO" is exactly
+  "more than 1 % of requests above 1.1", without interpolation. Failures count as above every bound.
+- Cost gauges show the ledger's last published snapshot; `loraledger_snapshot_age_seconds` is its age. A gauge is absent while its value is unknown.
+"""
+
+
+def page() -> str:
+    """The whole page as Markdown."""
+    return "\n".join([_INTRO, *_metrics(), *_histograms(), *_recorded(), *_labels()])
+
+
+def _metrics() -> Iterator[str]:
+    yield "## Families\n"
+    yield "| metric | kind | unit | labels | meaning | window | alerts that read it |"
+    yield "|---|---|---|---|---|---|---|"
+    readers = _readers()
+    for metric in names.METRICS:
+        labels = ", ".join(f"`{label}`" for label in metric.labels) or "none"
+        window = metric.window or ("since start" if metric.kind != "gauge" else "now")
+        yield f"| `{metric.name}` | {metric.kind} | {metric.unit} | {labels} | {_cell(metric.help)} | {window} | {', '.join(readers[metric.name])} |"
+    yield ""
+
+
+def _histograms() -> Iterator[str]:
+    yield "## Buckets\n"
+    yield "| histogram | upper bounds, then +Inf |"
+    yield "|---|---|"
+    for metric in names.METRICS:
+        if metric.kind == "histogram":
+            yield f"| `{metric.name}` | {', '.join(f'{bound:g}' for bound in metric.buckets)} |"
+    yield ""
+
+
+def _recorded() -> Iterator[str]:
+    yield "## Recorded by the rules\n"
+    yield "| series | computed from |"
+    yield "|---|---|"
+    recorded = frozenset(rule.record for group in groups() for rule in group.rules if isinstance(rule, Recording))
+    for group in groups():
+        for rule in group.rules:
+            if isinstance(rule, Recording):
+                sources = ", ".join(f"`{name}`" for name in sorted(families([rule.expr], recorded)))
+                yield f"| `{rule.record}` | {sources} |"
+    yield ""
+
+
+def _labels() -> Iterator[str]:
+    yield "## Labels and their bounds\n"
+    yield "| label | values |"
+    yield "|---|---|"
+    for label, bound in names.LABEL_BOUNDS.items():
+        yield f"| `{label}` | {_cell(bound)} |"
+    yield ""
+
+
+def _readers() -> dict[str, list[str]]:
+    """Names of the alerts that read each metric, through recorded series too."""
+    rules = [rule for group in groups(DEFAULT) for rule in group.rules]
+    recordings = {rule.record: rule.expr for rule in rules if isinstance(rule, Recording)}
+    found: dict[str, list[str]] = {metric.name: [] for metric in names.METRICS}
+    for rule in rules:
+        if isinstance(rule, Alert):
+            sources = [rule.expr, *(expr for name, expr in recordings.items() if name in rule.expr)]
+            for family in families(sources, frozenset(recordings)):
+                if rule.name not in found[family]:
+                    found[family].append(rule.name)
+    return found
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line; with `--check` nothing is written and the exit code is 1 when the page is out of date."""
+    parser = argparse.ArgumentParser(prog="python -m alerts.metrics_page", description="Write docs/metrics.md.")
+    parser.add_argument("file", nargs="?", type=Path, default=PAGE)
+    parser.add_argument("--check", action="store_true", help="only compare; exit 1 when the page is out of date")
+    given = parser.parse_args(arguments)
+    path: Path = given.file
+    if given.check:
+        if path.is_file() and path.read_text(encoding="utf-8") == page():
+            return 0
+        sys.stderr.write(f"{path} is out of date: run python -m alerts.metrics_page\n")
+        return 1
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(page(), encoding="utf-8")
+    sys.stdout.write(f"{path}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,1 @@
+"""Shows: boards as functions, generated JSON."""

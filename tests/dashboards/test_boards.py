@@ -1,0 +1,186 @@
+"""Each board as Grafana will load it: valid by Grafana's own schemas, laid out, and agreeing with the alerts."""
+
+from __future__ import annotations
+
+import json
+import re
+from decimal import Decimal
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from jsonschema import Draft7Validator
+
+from alerts.generate import GENERATED as ALERTS
+from alerts.links import BOARDS
+from alerts.promises import DEFAULT
+from dashboards.generate import boards
+from dashboards.panels import CLICKHOUSE, PROMETHEUS, Prom, Sql, timeseries
+from dashboards.queries import promql_queries, sql_queries
+
+SCHEMAS = Path(__file__).parents[3] / "shared" / "schemas" / "grafana"
+needs_schemas = pytest.mark.skipif(
+    not SCHEMAS.is_dir(),
+    reason=f"Grafana's JSON schemas are absent: they belong in {SCHEMAS.parent.name}/grafana beside the repository",
+)
+ALL = {board["uid"]: board for board in boards()}
+PANELS = [(uid, panel) for uid, board in ALL.items() for panel in board["panels"]]
+_FLEET = DEFAULT.fleet
+UNITS = {"s", "ms", "bytes", "percentunit", "none", "short", "reqps"}
+CLICKHOUSE_TARGET = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["refId", "datasource", "editorType", "format", "rawSql"],
+    "properties": {
+        "refId": {"type": "string", "pattern": "^[A-Z]$"},
+        "datasource": {"const": CLICKHOUSE},
+        "editorType": {"const": "sql"},
+        "format": {"enum": [0, 1, 2, 3]},
+        "rawSql": {"type": "string", "minLength": 1},
+    },
+}
+
+
+def _schema(name: str, definition: str) -> Draft7Validator:
+    schema = json.loads((SCHEMAS / f"{name}.jsonschema.json").read_text())
+    return Draft7Validator({**schema, "$ref": f"#/definitions/{definition}"})
+
+
+def _problems(validator: Draft7Validator, value: Any) -> list[str]:
+    return [f"{list(error.absolute_path)}: {error.message[:200]}" for error in validator.iter_errors(value)]
+
+
+def _steps(panel: dict[str, Any]) -> list[float]:
+    return [
+        step["value"] for step in panel["fieldConfig"]["defaults"]["thresholds"]["steps"] if step["value"] is not None
+    ]
+
+
+def _panel(uid: str, title: str) -> dict[str, Any]:
+    found: dict[str, Any]
+    (found,) = [panel for panel in ALL[uid]["panels"] if panel.get("title", "").startswith(title)]
+    return found
+
+
+@needs_schemas
+@pytest.mark.parametrize("uid", ALL)
+def test_a_board_is_valid_by_grafanas_strict_schema(uid: str) -> None:
+    assert _problems(_schema("dashboard", "Dashboard"), ALL[uid]) == []
+
+
+@needs_schemas
+@pytest.mark.parametrize(
+    ("uid", "panel"), PANELS, ids=lambda value: value if isinstance(value, str) else str(value["id"])
+)
+def test_a_panels_options_and_targets_are_valid_by_the_schema_of_their_type(uid: str, panel: dict[str, Any]) -> None:
+    assert _problems(_schema(panel["type"], "Options"), panel["options"]) == []
+    custom = {"timeseries": "GraphFieldConfig", "table": "TableFieldOptions"}.get(panel["type"])
+    if custom:
+        assert _problems(_schema(panel["type"], custom), panel["fieldConfig"]["defaults"]["custom"]) == []
+    for target in panel.get("targets", []):
+        sql = target["datasource"] == CLICKHOUSE
+        validator = Draft7Validator(CLICKHOUSE_TARGET) if sql else _schema("prometheus", "Dataquery")
+        assert _problems(validator, target) == []
+
+
+@needs_schemas
+def test_units_are_grafanas_own() -> None:
+    known = {
+        value
+        for definition in json.loads((SCHEMAS / "units.jsonschema.json").read_text())["definitions"].values()
+        for value in definition.get("enum", [definition.get("const")])
+    }
+    assert known >= UNITS
+
+
+@pytest.mark.parametrize("uid", ALL)
+def test_panels_lie_inside_24_columns_without_overlap_and_have_their_own_ids(uid: str) -> None:
+    panels = ALL[uid]["panels"]
+    assert sorted(panel["id"] for panel in panels) == list(range(1, len(panels) + 1))
+    for panel in panels:
+        assert 0 <= panel["gridPos"]["x"] <= panel["gridPos"]["x"] + panel["gridPos"]["w"] <= 24
+    for one, other in combinations([panel["gridPos"] for panel in panels], 2):
+        apart = (
+            one["x"] + one["w"] <= other["x"]
+            or other["x"] + other["w"] <= one["x"]
+            or one["y"] + one["h"] <= other["y"]
+            or other["y"] + other["h"] <= one["y"]
+        )
+        assert apart, (one, other)
+
+
+@pytest.mark.parametrize(
+    ("uid", "panel"),
+    [pair for pair in PANELS if pair[1]["type"] != "text"],
+    ids=lambda value: value if isinstance(value, str) else value["title"],
+)
+def test_a_panel_says_what_it_shows_in_which_unit_from_a_chosen_data_source(uid: str, panel: dict[str, Any]) -> None:
+    assert panel["title"]
+    assert panel["description"].endswith((".", "…"))
+    assert panel["datasource"] in (PROMETHEUS, CLICKHOUSE)
+    assert panel["type"] == "table" or panel["fieldConfig"]["defaults"]["unit"] in UNITS
+    assert {target["datasource"]["uid"] for target in panel["targets"]} == {panel["datasource"]["uid"]}
+
+
+@pytest.mark.parametrize("uid", ALL)
+def test_every_variable_that_is_read_is_offered_and_every_one_offered_is_read(uid: str) -> None:
+    text = json.dumps({key: value for key, value in ALL[uid].items() if key != "templating"}) + json.dumps(
+        [v.get("datasource") for v in ALL[uid]["templating"]["list"]]
+    )
+    read = {name for name in re.findall(r"\$\{?(\w+)", text) if not name.startswith("__")}
+    assert read == {variable["name"] for variable in ALL[uid]["templating"]["list"]}
+
+
+def test_uids_are_the_ones_alerts_point_at_and_every_query_is_on_a_board() -> None:
+    assert list(ALL) == [board.uid for board in BOARDS]
+    rules = (ALERTS / "rules.yaml").read_text()
+    assert set(re.findall(r"/d/([\w-]+)/", rules)) <= set(ALL)
+    assert set(re.findall(r"var-(\w+)=", rules)) == {"tenant"}
+    drawn = {target.get("expr") or target["rawSql"] for _, panel in PANELS for target in panel.get("targets", [])}
+    variables = {json.dumps(variable) for board in ALL.values() for variable in board["templating"]["list"]}
+    for name, query in {**promql_queries(), **sql_queries()}.items():
+        assert query in drawn or any(json.dumps(query) in variable for variable in variables), name
+
+
+@pytest.mark.parametrize(
+    ("uid", "title", "thresholds", "alert"),
+    [
+        ("loraledger-tenants", "P99 latency / SLO", [DEFAULT.latency.yellow, DEFAULT.latency.red], None),
+        ("loraledger-tenants", "Share above 1.1", [DEFAULT.latency.share], "LoraTenantLatencyYellow"),
+        ("loraledger-tenants", "Share above 1.3", [DEFAULT.latency.share], "LoraTenantLatencyRed"),
+        ("loraledger-tenants", "Burn rate", sorted(row.factor for row in DEFAULT.budget.rows), None),
+        (
+            "loraledger-fleet",
+            "Memory use",
+            [_FLEET.band_low, _FLEET.band_high, _FLEET.memory_critical],
+            "LoraGpuMemoryCritical",
+        ),
+        ("loraledger-fleet", "KV blocks in use", [_FLEET.kv_saturated], "LoraKvPoolSaturated"),
+        ("loraledger-routing", "Warm pool hit rate", [DEFAULT.adapters.warm_hit_low], "LoraWarmPoolHitRateLow"),
+        ("loraledger-routing", "Loads above", [DEFAULT.adapters.cold_share], "LoraColdStartSlow"),
+        ("loraledger-routing", "Cold start duration", [DEFAULT.adapters.cold_ms], None),
+        ("loraledger-pipeline", "Unattributed", [DEFAULT.ledger.unattributed], "LoraEngineTimeUnattributed"),
+        ("loraledger-pipeline", "System time", [DEFAULT.ledger.system], "LoraEngineTimeSystemHigh"),
+        ("loraledger-pipeline", "Step model drift", [DEFAULT.ledger.drift], "LoraStepModelDrift"),
+        ("loraledger-pipeline", "Snapshot age", [Decimal(DEFAULT.ledger.snapshot_age)], "LoraSnapshotStale"),
+    ],
+)
+def test_the_thresholds_drawn_are_the_thresholds_that_alert(
+    uid: str, title: str, thresholds: list[Decimal], alert: str | None
+) -> None:
+    assert _steps(_panel(uid, title)) == [float(value) for value in thresholds]
+    if alert is not None:
+        rules = [
+            rule for group in yaml.safe_load((ALERTS / "rules.yaml").read_text())["groups"] for rule in group["rules"]
+        ]
+        (expression,) = [rule["expr"] for rule in rules if rule.get("alert") == alert]
+        assert re.search(rf"[<>] {re.escape(f'{thresholds[-1]:f}')}(?!\d)", expression)
+
+
+def test_a_panel_without_queries_or_with_two_data_sources_is_refused() -> None:
+    refused: list[list[Prom | Sql]] = [[], [Prom("up"), Sql("SELECT 1")]]
+    for queries in refused:
+        with pytest.raises(ValueError, match="could not draw panel 'x'"):
+            timeseries("x", "y.", queries, "s")
