@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from billing.attempts import LOST_AFTER_NS, Life, faults, gaps, is_lost, lost_record
+from billing.attempts import LOST_AFTER_NS, SILENT_NS, Life, faults, gaps, is_lost, lost_record
 from catalog.model import Catalog
 from telemetry.engine_time import Opened
 from telemetry.usage import QUARTER_NS, UNAUTHENTICATED, Slice, Status, UsageRecord
@@ -53,6 +53,7 @@ def test_a_record_is_booked_only_when_it_is_sound_and_everything_in_it_is_known(
         pytest.param([run(-5, 9, False)], 9, False, id="its engine lives"),
         pytest.param([run(-5, 9, True)], 9, True, id="its engine's run is over"),
         pytest.param([run(-9, -5, True), run(-1, 9, False)], 9, False, id="an earlier run is over, its own is not"),
+        pytest.param([run(-5, 9, False)], 9 + SILENT_NS, True, id="its engine gave no sign of life for too long"),
         pytest.param([run(5, 9, False)], 9, False, id="runs that began later say nothing"),
         pytest.param([run(-5, 9, True, "gpu-1")], 9, False, id="another engine's run says nothing"),
     ],
@@ -69,7 +70,7 @@ def test_a_lost_record_knows_who_and_when_and_claims_nothing_else(example: Catal
         Status.LOST,
         "ledger",
     )
-    assert record.slices is record.finished_ns is record.input_tokens is record.output_tokens_delivered is None
+    assert {record.slices, record.finished_ns, record.input_tokens, record.output_tokens_delivered} == {None}
     assert faults(record, example) == []
 
 

@@ -25,7 +25,8 @@ WHOLE = Reconciliation(
 
 def test_everything_owned_is_whole() -> None:
     WHOLE.check()
-    assert (WHOLE.missing_ns, WHOLE.missing_cost, WHOLE.record_difference_ns) == (0, 0, 0)
+    assert WHOLE.missing_ns == WHOLE.record_difference_ns == 0
+    assert WHOLE.missing_cost == 0
     assert WHOLE.share("idle") == Decimal(10) / 70
 
 

@@ -14,8 +14,6 @@ def test_a_named_query_is_one_statement_that_says_what_it_answers_and_parses(sha
     assert text.startswith("-- ")
     assert ";" not in text
     assert not re.search(r"\{[a-z_]+\}|%s|%\(", text), "parameters are {name:Type}"
-    values = {
-        "Int64": "0", "String": "''", "Array(String)": "['x']", "Bool": "true",
-    }  # fmt: skip
+    values = {"Int64": "0", "String": "''", "Bool": "true", "Array(String)": "['x']", "Array(Int64)": "[0]"}
     bound = re.sub(r"\{[a-z_]+:([A-Za-z0-9()]+)\}", lambda match: values[match[1]], text)
     shared_ledger.ask(f"EXPLAIN {bound}")

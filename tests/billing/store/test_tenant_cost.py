@@ -112,7 +112,7 @@ def test_rows_say_whose_time_it_was_by_quarter_adapter_and_status(
         "FROM tenant_cost ORDER BY tenant, quarter, adapter, status"
     ).rows
     assert rows == [
-        ("bank", 0, "ledger-lingo", "cpu-0", "lost", 17 * S, 1, 0, 0, 17 * S + 1, 1 - 1 + 1, 0, 1, "provider"),
+        ("bank", 0, "ledger-lingo", "cpu-0", "lost", 17 * S, 1, 0, 0, 17 * S + 1, 1, 0, 1, "provider"),
         ("bank", 15, "base", "", "rejected", 0, 0, 0, 0, 0, 1, 0, 0, "provider"),
         ("bank", 15, "ledger-lingo", "cpu-0", "lost", 600_000_000, 1, 0, 0, 600_000_001, 0, 0, 0, "provider"),
         ("campus", 0, "base", "cpu-0", "client_abort", 400_000_001, 0, 0, 0, 400_000_001, 1, 10, 0, "tenant"),

@@ -1,0 +1,1 @@
+"""The ClickHouse door: migrations, SQL files, reads and writes."""

@@ -1,0 +1,70 @@
+"""The ledger's error tree.
+
+StoreError (a BillingError)
+├── LedgerUnreachable     no ledger answers at that DSN
+│   └── LedgerBusy        another process holds an embedded ledger
+├── MigrationsInvalid     the schema's history and the files disagree
+├── QueryRefused          a free query that is not a plain read
+├── QueryFailed           the database refused a query
+└── CloseRefused          a month cannot be closed; `reasons` lists all that is red
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from billing.errors import BillingError
+
+
+class StoreError(BillingError):
+    """Base of what the ledger raises."""
+
+
+class LedgerUnreachable(StoreError):
+    """No ledger answers at `where`."""
+
+    def __init__(self, where: str, fact: str, advice: str) -> None:
+        self.where, self.fact = where, fact
+        super().__init__(f"could not open ledger {where}: {fact}; {advice}")
+
+
+class LedgerBusy(LedgerUnreachable):
+    """An embedded ledger belongs to one process at a time, and another one has it."""
+
+    def __init__(self, where: str, pid: str | None) -> None:
+        self.pid = pid
+        holder = f"process {pid}" if pid else "another process"
+        super().__init__(
+            where, f"{holder} has it open", "let it finish (or stop it), or use a ClickHouse server for shared access"
+        )
+
+
+class MigrationsInvalid(StoreError):
+    """Migrations are misnumbered, or a landed one was changed; `problems` lists every one."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = list(problems)
+        super().__init__("could not migrate the ledger: " + "; ".join(problems))
+
+
+class QueryRefused(StoreError):
+    """The free SQL door only reads."""
+
+    def __init__(self, fact: str) -> None:
+        super().__init__(f"could not run query: {fact}; only one SELECT, WITH, SHOW, DESCRIBE or EXPLAIN is allowed")
+
+
+class QueryFailed(StoreError):
+    """The database refused a query; `fact` is its own first sentence."""
+
+    def __init__(self, what: str, fact: str) -> None:
+        self.what, self.fact = what, fact
+        super().__init__(f"could not run {what}: {fact}")
+
+
+class CloseRefused(StoreError):
+    """A billing month cannot be closed yet."""
+
+    def __init__(self, month: str, reasons: Sequence[str]) -> None:
+        self.month, self.reasons = month, list(reasons)
+        super().__init__(f"could not close {month}:\n" + "\n".join(f"  {reason}" for reason in reasons))

@@ -1,0 +1,128 @@
+"""What people and the gateway ask the ledger: reconciliation, the state of a month, the demo's table, the cost snapshot."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from billing.attempts import gaps
+from billing.close import MonthState
+from billing.facts import PROVIDER
+from billing.money import plain, product, ratio, total
+from billing.periods import BillingMonth, to_ns
+from billing.reconcile import OWNERS, Reconciliation
+from billing.store.clickhouse import Ledger
+from catalog.model import Catalog
+from telemetry.names import EventName
+
+
+def month_window(month: str, catalog: Catalog) -> tuple[int, int]:
+    """[start, end) in UTC nanoseconds that holds the month of every tenant, whole UTC hours."""
+    months = [BillingMonth(month, zone) for zone in {"UTC", *(tenant.time_zone for tenant in catalog.tenants)}]
+    hours = [hour for one in months for hour in one.hours()]
+    return min(hours), max(hours) + 3_600_000_000_000
+
+
+def reconciliation(ledger: Ledger, start: datetime, end: datetime) -> Reconciliation:
+    """Rented time and its owners in [start, end), whole UTC hours; compare with `Reconciliation.check`.
+
+    Records are compared with the meter as far as the meter has written.
+    """
+    window = {"start_ns": to_ns(start), "end_ns": to_ns(end)}
+    owned = ledger.read("owners_window", window)[0]
+    costs = {row["owner"]: row for row in ledger.read("owner_costs_window", window)}
+    meter = ledger.read("usage_against_meter", {"window": EventName.WINDOW, "settled": True, **window})[0]
+    return Reconciliation(
+        **window,
+        owners={owner: owned[owner] for owner in OWNERS},
+        rented_ns=owned["rented"],
+        costs={owner: costs[owner]["cost_sum"] if owner in costs else Decimal(0) for owner in OWNERS},
+        attributed_cost=ledger.read("attributed_cost_window", window)[0]["cost_sum"],
+        currency=next((row["currency"] for row in costs.values()), ""),
+        usage_ns=meter["usage_ns"],
+        meter_ns=meter["meter_ns"],
+        uneven_attempts=meter["uneven"],
+        unmeasured_attempts=meter["unmeasured"],
+    )
+
+
+def stream_gaps(ledger: Ledger, start_ns: int, end_ns: int) -> dict[str, int]:
+    """How many sequence numbers are missing, by stream, of the streams that have something in the window."""
+    names = {
+        "window": EventName.WINDOW,
+        "session": EventName.SESSION,
+        "load": EventName.LOAD,
+        "opened": EventName.OPENED,
+    }
+    rows = ledger.read("stream_gaps", {"start_ns": start_ns, "end_ns": end_ns, **names})
+    return gaps({row["stream"]: (row["highest"], row["seen"]) for row in rows})
+
+
+def waiting(ledger: Ledger, start_ns: int, end_ns: int) -> list[tuple[str, int]]:
+    """Open quarantine entries that touch the window, as (reason, how many)."""
+    rows = ledger.read("quarantine_reasons", {"start_ns": start_ns, "end_ns": end_ns})
+    return [(row["reason"], row["entries"]) for row in rows]
+
+
+def month_state(ledger: Ledger, month: str, catalog: Catalog) -> MonthState:
+    """Everything that decides whether the month may be closed."""
+    start_ns, end_ns = month_window(month, catalog)
+    window = {"start_ns": start_ns, "end_ns": end_ns}
+    zones = {"UTC", *(tenant.time_zone for tenant in catalog.tenants)}
+    missing = ledger.read("missing_time", window)[0]
+    meter = ledger.read("usage_against_meter", {"window": EventName.WINDOW, "settled": False, **window})[0]
+    return MonthState(
+        month=month,
+        end_ns=max(BillingMonth(month, zone).end_ns for zone in zones),
+        quarantined=waiting(ledger, start_ns, end_ns),
+        gaps=stream_gaps(ledger, start_ns, end_ns),
+        open_attempts=ledger.read("open_attempts", {**window, "opened": EventName.OPENED})[0]["attempts"],
+        unpriced_hours=[
+            f"engine {row['engine']} ({row['gpu_type']}) at {row['hour'].isoformat()}"
+            for row in ledger.read("unpriced_hours", window)
+        ],
+        missing_ns=missing["missing_ns"],
+        uneven_hours=missing["uneven_hours"],
+        uneven_attempts=meter["uneven"],
+    )
+
+
+def demo_table(ledger: Ledger, month: str) -> list[dict[str, Any]]:
+    """One billing month, a mapping per tenant, dearest first: usage, the four terms, cost, revenue, and both shares."""
+    return ledger.read("demo_table", {"month": month, "provider": PROVIDER})
+
+
+def publish_snapshot(ledger: Ledger, catalog: Catalog, path: Path, now: datetime) -> None:
+    """Write the gateway's cost figures to `path` in one rename; a reader sees the old file or the new one, never half."""
+    text = json.dumps(
+        {"published_at": now.isoformat(), "tenants": _snapshot(ledger, catalog, now)}, indent=1, sort_keys=True
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.write_text(text + "\n", encoding="utf-8")
+    draft.replace(path)
+
+
+def _snapshot(ledger: Ledger, catalog: Catalog, now: datetime) -> dict[str, dict[str, str | None]]:
+    months = {tenant.id: BillingMonth.at(to_ns(now), tenant.time_zone).text for tenant in catalog.tenants}
+    rows = {(month, row["tenant"]): row for month in set(months.values()) for row in demo_table(ledger, month)}
+    budgets = Counter[str]()
+    for adapter in catalog.adapters:
+        budgets[adapter.owner or ""] += adapter.memory_budget_bytes
+    prices = [(catalog.prices.price(engine.gpu_type, now), engine.gpu_count) for engine in catalog.engines]
+    per_hour = total(product(price, Decimal(count)) for price, count in prices if price is not None)
+    out: dict[str, dict[str, str | None]] = {}
+    for tenant, month in sorted(months.items()):
+        row = rows.get((month, tenant))
+        unit = ratio(row["cost"] * 1_000_000, Decimal(row["output_tokens"]), 6) if row else None
+        memory = ratio(product(per_hour, Decimal(budgets[tenant])), Decimal(budgets.total()), 6)
+        out[tenant] = {
+            "cost_per_million_tokens": None if unit is None else plain(unit, 6),
+            "memory_cost_per_hour": plain(memory or Decimal(0), 6),
+        }
+    return out

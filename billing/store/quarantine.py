@@ -1,0 +1,104 @@
+"""What could not be booked, and why. An entry is there once, however often the same thing comes again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Literal
+
+from billing.periods import to_ns
+from billing.store.clickhouse import Ledger
+from billing.store.rows import text_hash
+
+ACCEPTED: Final = "accepted by a later run"
+_COLUMNS: Final = (
+    "id",
+    "version",
+    "kind",
+    "at",
+    "event_time",
+    "tenant",
+    "emitter",
+    "seq",
+    "source",
+    "reason",
+    "content",
+    "resolution",
+)
+_MAX_CONTENT: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Something that was not booked. `kind` is `usage` for a whole usage record that may be booked later, else `line`."""
+
+    kind: Literal["line", "usage"]
+    source: str
+    reason: str
+    content: str
+    event_ns: int | None = None
+    tenant: str = ""
+    emitter: str = ""
+    seq: int = -1
+
+    @property
+    def id(self) -> str:
+        """Identity: kind and content."""
+        return text_hash(f"{self.kind}\n{self.content}")
+
+
+def put(ledger: Ledger, entries: Iterable[Entry], now: datetime) -> int:
+    """Add entries that are not there yet; how many were new. A resolved one stays resolved."""
+    by_id = {entry.id: entry for entry in entries}
+    if not by_id:
+        return 0
+    known = {row["id"] for row in ledger.read("quarantine_known", {"ids": list(by_id)})}
+    return ledger.insert(
+        "quarantine_versions",
+        _COLUMNS,
+        [
+            [
+                key,
+                to_ns(now),
+                e.kind,
+                now,
+                e.event_ns,
+                e.tenant,
+                e.emitter,
+                e.seq,
+                e.source,
+                e.reason,
+                e.content[:_MAX_CONTENT],
+                "",
+            ]
+            for key, e in by_id.items()
+            if key not in known
+        ],
+    )
+
+
+def resolve(ledger: Ledger, resolutions: Mapping[str, str], now: datetime) -> int:
+    """Close open entries by id, each with why; how many were open."""
+    rows = ledger.read("quarantine_entries", {"ids": list(resolutions)}) if resolutions else []
+    return ledger.insert(
+        "quarantine_versions",
+        _COLUMNS,
+        [[*_next_version(row, to_ns(now)), resolutions[str(row["id"])]] for row in rows if not row["resolution"]],
+    )
+
+
+def open_usage(ledger: Ledger) -> list[tuple[str, str, str]]:
+    """Open usage records as (id, source, content)."""
+    return [(row["id"], row["source"], row["content"]) for row in ledger.read("quarantine_open", {"kind": "usage"})]
+
+
+def _next_version(row: Mapping[str, object], version: int) -> list[object]:
+    return [
+        row["id"],
+        version,
+        *(
+            row[name]
+            for name in ("kind", "at", "event_time_ns", "tenant", "emitter", "seq", "source", "reason", "content")
+        ),
+    ]

@@ -1,0 +1,29 @@
+-- Measured time by tenant, adapter, engine and quarter hour, with the status of the attempt, empty status: no usage record (yet).
+-- An attempt arrives before its windows, at most a day: that bounds the records to look up.
+SELECT
+    shares.tenant AS tenant, shares.adapter AS adapter, shares.engine AS engine, records.status AS status, shares.quarter_ns AS quarter_ns,
+    sum(shares.base_ns) AS base_ns, sum(shares.adapter_ns) AS adapter_ns
+FROM
+(
+    SELECT
+        engine, quarter_ns, share.attempt AS attempt, share.tenant AS tenant, splitByChar('@', ifNull(share.adapter, {base:String}))[1] AS adapter,
+        sum(share.base_ns) AS base_ns, sum(share.adapter_ns) AS adapter_ns
+    FROM
+    (
+        SELECT
+            JSONExtractString(body, 'engine') AS engine, start_ns - start_ns % 900000000000 AS quarter_ns,
+            JSONExtract(body, 'shares', 'Array(Tuple(attempt String, tenant String, adapter Nullable(String), base_ns Int64, adapter_ns Int64))') AS shares
+        FROM ledger_events
+        WHERE name = {window:String} AND start_ns >= {start_ns:Int64} AND start_ns < {end_ns:Int64}
+    )
+    ARRAY JOIN shares AS share
+    GROUP BY engine, quarter_ns, attempt, tenant, adapter
+) AS shares
+LEFT JOIN
+(
+    SELECT concat(emitter, ':', toString(seq)) AS attempt, status
+    FROM usage
+    WHERE arrival >= fromUnixTimestamp64Nano({start_ns:Int64} - 86400000000000, 'UTC') AND arrival < fromUnixTimestamp64Nano({end_ns:Int64}, 'UTC')
+) AS records ON records.attempt = shares.attempt
+GROUP BY tenant, adapter, engine, status, quarter_ns
+ORDER BY tenant, quarter_ns, adapter, engine, status
