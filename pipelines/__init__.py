@@ -1,0 +1,1 @@
+"""Moves: facts from room to room, on a schedule."""

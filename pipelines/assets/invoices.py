@@ -1,0 +1,37 @@
+"""invoices: a month's documents, as rows and as files. Grain: tenant x billing month."""
+
+import dagster as dg
+
+from billing.store.invoices import issue_month, write_drafts
+from pipelines.documents import write_documents
+from pipelines.partitions import Cut, asset, month
+from pipelines.resources import CatalogFile, Desk, LedgerResource, Place
+
+
+class InvoicesConfig(dg.Config):
+    """Harmless by default: drafts. `issue` closes the month, which needs it to be over and everything green."""
+
+    issue: bool = False
+
+
+def invoices(cut: Cut) -> dg.AssetsDefinition:
+    """The asset."""
+
+    @asset(cut.months, name="invoices", group_name="ledger", deps=["tenant_cost"], description=__doc__)
+    def make(
+        context: dg.AssetExecutionContext,
+        config: InvoicesConfig,
+        ledger: LedgerResource,
+        catalog: CatalogFile,
+        documents: Place,
+        desk: dg.ResourceParam[Desk],
+    ) -> dg.MaterializeResult[None]:
+        now, declared, text = desk.clock(), catalog.load(), month(context)
+        with ledger.open(now) as opened:
+            made = (
+                issue_month(opened, text, declared, now) if config.issue else write_drafts(opened, text, declared, now)
+            )
+        paths = write_documents(documents.at, made, lambda done: desk.progress("invoices", done, len(made)))
+        return dg.MaterializeResult(metadata={"documents": len(made), "files": [str(path) for path in paths]})
+
+    return make

@@ -1,0 +1,31 @@
+"""The moving room's error tree.
+
+PipelineError
+├── SettingsInvalid   the environment does not say where things are
+├── AssetFailed       one asset could not be made; `cause` is the reason from the room that did the work
+└── ChecksFailed      everything was made, and some of it is not as it must be
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class PipelineError(Exception):
+    """Base of what this room raises."""
+
+
+class SettingsInvalid(PipelineError):
+    """Settings are missing or wrong; `problems` lists all of them."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = list(problems)
+        super().__init__("could not read settings: " + "; ".join(problems))
+
+
+class ChecksFailed(PipelineError):
+    """Checks of severity error did not pass; `failures` are lines of `check: what is wrong`."""
+
+    def __init__(self, failures: Sequence[str]) -> None:
+        self.failures = list(failures)
+        super().__init__("checks failed:\n" + "\n".join(f"  {failure}" for failure in failures))

@@ -1,0 +1,47 @@
+"""Where the ledger, the spool, the catalog and the documents are; read from the environment in `definitions.py` only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from pipelines.errors import SettingsInvalid
+
+DEFAULT_START: Final = "2026-01-01"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the pipelines need to know. `start` is the first day (UTC) that has partitions."""
+
+    dsn: str
+    spool: Path
+    catalog: Path
+    out: Path
+    start: str = DEFAULT_START
+
+    @classmethod
+    def from_environ(cls, environ: Mapping[str, str]) -> Settings:
+        """LORALEDGER_DSN, _SPOOL, _CATALOG, _OUT and _START; SettingsInvalid with every problem."""
+        start = environ.get("LORALEDGER_START", DEFAULT_START)
+        problems = [
+            f"{name} must not be empty"
+            for name in ("LORALEDGER_DSN", "LORALEDGER_SPOOL", "LORALEDGER_CATALOG", "LORALEDGER_OUT")
+            if environ.get(name) == ""
+        ]
+        try:
+            datetime.strptime(start, "%Y-%m-%d")  # noqa: DTZ007
+        except ValueError:
+            problems.append(f"LORALEDGER_START must be a day such as {DEFAULT_START}, is {start!r}")
+        if problems:
+            raise SettingsInvalid(problems)
+        return cls(
+            dsn=environ.get("LORALEDGER_DSN", "chdb:///var/lib/loraledger/ledger"),
+            spool=Path(environ.get("LORALEDGER_SPOOL", "/var/lib/loraledger/spool")),
+            catalog=Path(environ.get("LORALEDGER_CATALOG", "/etc/loraledger/catalog.yaml")),
+            out=Path(environ.get("LORALEDGER_OUT", "/var/lib/loraledger/invoices")),
+            start=start,
+        )

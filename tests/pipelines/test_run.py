@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from billing.store.clickhouse import Ledger
+from billing.store.errors import CloseRefused, LedgerUnreachable
+from catalog.load import CatalogInvalid
+from pipelines.definitions import build
+from pipelines.errors import ChecksFailed
+from pipelines.resources import Desk, resources
+from pipelines.run import run_hours, run_month
+from pipelines.settings import Settings
+from telemetry.engine_time import SessionEvent
+from telemetry.usage import Status
+
+EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "catalog.yaml"
+S = 1_000_000_000
+DAY = 24 * 3600 * S
+HOURS = (datetime(2026, 10, 5, 10, tzinfo=UTC), datetime(2026, 10, 5, 12, tzinfo=UTC))
+
+
+@pytest.fixture
+def settings(tmp_path: Path, empty_ledger: Path) -> Settings:
+    shutil.copytree(empty_ledger, tmp_path / "ledger", symlinks=True)
+    return Settings(f"chdb://{tmp_path}/ledger", tmp_path / "spool", EXAMPLE, tmp_path / "out")
+
+
+@pytest.fixture
+def served(traffic: Any, settings: Settings, ns: Callable[..., int]) -> Any:
+    """Two days with an hour of traffic each, an attempt that never closed, and a cold load."""
+    for t0 in (ns(2026, 10, 5, 10), ns(2026, 10, 20, 10)):
+        traffic.meter = f"meter-{t0}"
+        traffic.windows = traffic.sessions = traffic.loads = 0
+        traffic.session(SessionEvent.STARTED, t0, f"run-{t0}")
+        traffic.serve(
+            "clinic", t0 + S, 700_000_000, 50_000_000, adapter="icd10-coder", cold_ns=30_000_000, saved=(50, 5)
+        )
+        traffic.serve("campus", t0 + 2 * S, 400_000_001)
+        lost = traffic.open("bank", t0 + 3 * S, "ledger-lingo")
+        traffic.window(t0 + 3 * S, t0 + 4 * S, (traffic.share(lost, 5),))
+        traffic.session(SessionEvent.STOPPED, t0 + 60 * S, f"run-{t0}")
+    traffic.write(settings.spool)
+    return traffic
+
+
+def ask(settings: Settings, sql: str) -> list[Any]:
+    with Ledger.open(settings.dsn) as ledger:
+        return ledger.ask(sql).rows
+
+
+def files(settings: Settings) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(settings.out)): path.read_bytes()
+        for path in sorted(settings.out.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_a_month_goes_from_the_spool_to_numbered_invoices_and_a_second_run_changes_nothing(
+    served: Any, settings: Settings, now: datetime
+) -> None:
+    told: list[str] = []
+    drafts = run_month(settings, "2026-10", False, now, lambda what, _done, _total: told.append(what))
+    assert drafts.warnings == ()
+    assert drafts.made["otel_traces"]["records"] == 4
+    assert drafts.made["usage"] == {"records": 4, "lost": 2, "quarantined": 0}
+    assert set(told) == {"otel_traces", "usage", "engine_time", "cold_starts", "tenant_cost", "invoices"}
+    assert {name for name in files(settings) if "clinic" in name} == {
+        f"2026-10/clinic-draft.{form}" for form in ("pdf", "csv", "json")
+    }
+
+    run_month(settings, "2026-10", True, now)
+    issued, rows = files(settings), ask(settings, "SELECT * FROM invoice_versions ORDER BY ALL")
+    assert [name for name in issued if name.endswith(".pdf")] == [
+        "2026-10/bank-LL-2026-0001.pdf",
+        "2026-10/campus-LL-2026-0002.pdf",
+        "2026-10/clinic-LL-2026-0003.pdf",
+    ]
+    assert json.loads(issued["2026-10/clinic-LL-2026-0003.json"])["state"] == "issued"
+
+    again = run_month(settings, "2026-10", True, now + timedelta(days=1))
+    assert files(settings) == issued
+    assert ask(settings, "SELECT * FROM invoice_versions ORDER BY ALL") == rows
+    assert again.made["tenant_cost"] == again.made["engine_time"] == {"changed": 0}
+
+
+def test_hours_are_derived_alone(served: Any, settings: Settings, now: datetime) -> None:
+    report = run_hours(settings, *HOURS, now)
+    assert "invoices" not in report.made
+    assert ask(settings, "SELECT count(), min(quarter) FROM tenant_cost") == [(4, HOURS[0])]
+    assert run_hours(settings, *HOURS, now).made["tenant_cost"] == {"changed": 0}
+
+
+def test_partitions_of_an_orchestrator_make_the_same_rows_in_one_run(
+    served: Any, settings: Settings, now: datetime
+) -> None:
+    run_hours(settings, *HOURS, now)
+    in_process = ask(settings, "SELECT * FROM tenant_cost ORDER BY ALL")
+    with Ledger.open(settings.dsn) as ledger:
+        ledger.execute("TRUNCATE TABLE tenant_cost_versions", "clearing")
+    defs = build(replace(settings, start="2026-10-01"))
+    assets = [
+        asset
+        for asset in defs.assets or ()
+        if isinstance(asset, dg.AssetsDefinition) and asset.key.to_user_string() != "invoices"
+    ]
+    with dg.DagsterInstance.ephemeral() as instance:
+        result = dg.materialize(
+            [*assets, *(defs.asset_checks or ())],
+            instance=instance,
+            resources=resources(settings, Desk(lambda: now)),
+            run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
+            tags={
+                "dagster/asset_partition_range_start": "2026-10-05-10:00",
+                "dagster/asset_partition_range_end": "2026-10-05-11:00",
+            },
+        )
+    assert result.success
+    assert len(result.get_asset_materialization_events()) == 5 * 2
+    assert all(check.passed for check in result.get_asset_check_evaluations())
+    assert ask(settings, "SELECT * FROM tenant_cost ORDER BY ALL") == in_process
+
+
+def test_quarantine_warns_and_stops_nothing(
+    served: Any, settings: Settings, ns: Callable[..., int], now: datetime
+) -> None:
+    t0 = ns(2026, 10, 5, 10)
+    ghost = served.open("ghost", t0, engine=None)
+    served.close(replace(ghost, status=Status.OK, finished_ns=t0 + 1, slices=()))
+    served.write(settings.spool, "spool-2.jsonl")
+    report = run_hours(settings, *HOURS, now)
+    assert report.warnings == ("quarantine_is_empty: 1 x tenant 'ghost' is not in the catalog",)
+
+
+def test_a_gap_is_red_and_what_could_be_made_was_made(
+    served: Any, settings: Settings, ns: Callable[..., int], now: datetime
+) -> None:
+    t0 = ns(2026, 10, 5, 10)
+    served.seq += 2
+    refused = served.open("campus", t0 + 5 * S, engine=None)
+    served.close(replace(refused, status=Status.REJECTED, finished_ns=t0 + 6 * S, slices=()))
+    served.write(settings.spool, "spool-2.jsonl")
+    with pytest.raises(ChecksFailed, match=r"usage_is_complete: 2 missing of attempts gw-0123456789ab"):
+        run_hours(settings, *HOURS, now)
+    assert ask(settings, "SELECT sum(requests) FROM tenant_cost") == [(4,)]
+
+
+def test_what_the_rooms_raise_comes_through_as_it_is(
+    served: Any, settings: Settings, now: datetime, tmp_path: Path
+) -> None:
+    with pytest.raises(CloseRefused, match="the month is not over"):
+        run_month(settings, "2026-11", True, now)
+    with pytest.raises(CatalogInvalid, match="cannot be read"):
+        run_hours(replace(settings, catalog=tmp_path / "nowhere.yaml"), *HOURS, now)
+    with pytest.raises(LedgerUnreachable, match=r"could not open ledger http://127\.0\.0\.1:9"):
+        run_hours(replace(settings, dsn="http://127.0.0.1:9"), *HOURS, now)

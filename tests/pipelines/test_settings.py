@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipelines.errors import SettingsInvalid
+from pipelines.settings import Settings
+
+
+def test_the_environment_says_where_things_are() -> None:
+    settings = Settings.from_environ(
+        {
+            "LORALEDGER_DSN": "https://u:p@clickhouse:8443",
+            "LORALEDGER_SPOOL": "/s",
+            "LORALEDGER_CATALOG": "/c.yaml",
+            "LORALEDGER_OUT": "/o",
+            "LORALEDGER_START": "2025-07-01",
+        }
+    )
+    assert settings == Settings("https://u:p@clickhouse:8443", Path("/s"), Path("/c.yaml"), Path("/o"), "2025-07-01")
+
+
+def test_all_problems_come_together() -> None:
+    with pytest.raises(SettingsInvalid) as error:
+        Settings.from_environ({"LORALEDGER_DSN": "", "LORALEDGER_OUT": "", "LORALEDGER_START": "July"})
+    assert len(error.value.problems) == 3
