@@ -123,6 +123,7 @@ class GatewayApp:
             tenant=tenant_id,
             arrival_ns=facts.arrival_ns,
             trace_id=facts.trace_id,
+            engine=self._desk.door.engine_id,
         )
         line = event_line(EventName.OPENED, opened.to_json(), facts.arrival_ns, {}, facts.emitter, seq)
         self._desk.spool.append(line)

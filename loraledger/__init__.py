@@ -1,0 +1,1 @@
+"""Opens the door: command line, settings, demo; the only place that wires all rooms."""

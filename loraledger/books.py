@@ -1,0 +1,78 @@
+"""What finance does with a ledger, as calls: take what is new, derive, draft, close, reconcile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from billing.periods import BillingMonth, to_datetime
+from billing.reconcile import Reconciliation
+from billing.store.clickhouse import Ledger
+from billing.store.finance import month_window, publish_snapshot, reconciliation
+from billing.store.ingest import IngestReport, ingest
+from billing.store.migrate import migrate
+from catalog.load import load
+from catalog.model import Catalog
+from loraledger.settings import Settings
+from pipelines.run import RunReport, run_month
+from pipelines.settings import Settings as PipelineSettings
+
+Progress = Callable[[str, int, int], None]
+"""What, how much of it is done, how much there is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """One ledger and the catalog it is read with."""
+
+    settings: Settings
+    catalog: Catalog
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+    @classmethod
+    def of(cls, settings: Settings) -> Books:
+        """CatalogInvalid when the catalog is."""
+        return cls(settings, load(settings.catalog))
+
+    def open(self) -> AbstractContextManager[Ledger]:
+        """The ledger with its schema in place. LedgerUnreachable in one line otherwise."""
+        ledger = Ledger.open(self.settings.dsn)
+        migrate(ledger, self.clock())
+        return ledger
+
+    def ingest(self, paths: Sequence[Path], progress: Callable[[int, int], None] | None = None) -> IngestReport:
+        """Take everything new under `paths`; taking it again changes nothing."""
+        with self.open() as ledger:
+            return ingest(ledger, paths or [self.settings.spool], self.catalog, self.clock(), progress)
+
+    def month(self, month: str, *, issue: bool) -> RunReport:
+        """All assets of a billing month in one run, up to drafts or issued invoices, and the gateway's cost figures."""
+        settings = PipelineSettings(self.settings.dsn, self.settings.spool, self.settings.catalog, self.settings.out)
+        report = run_month(settings, month, issue, self.clock())
+        with self.open() as ledger:
+            publish_snapshot(ledger, self.catalog, self.settings.snapshot, self.clock())
+        return report
+
+    def reconcile(self, month: str) -> Reconciliation:
+        """Rented time and who owns it, over every hour that belongs to the month in some tenant's time zone."""
+        start_ns, end_ns = month_window(month, self.catalog)
+        with self.open() as ledger:
+            return reconciliation(ledger, to_datetime(start_ns), to_datetime(end_ns))
+
+    def current_month(self) -> str:
+        """The running billing month, UTC."""
+        return self.clock().strftime("%Y-%m")
+
+    def last_month(self) -> str:
+        """The newest month that is over for every tenant."""
+        month = BillingMonth(self.current_month()).previous()
+        over = max(BillingMonth(month.text, zone).end for zone in {"UTC", *(t.time_zone for t in self.catalog.tenants)})
+        return month.text if over <= self.clock() else month.previous().text
+
+
+def documents(settings: Settings, month: str, tenant: str | None = None) -> list[Path]:
+    """The month's PDF files, of one tenant or all."""
+    return sorted((settings.out / month).glob(f"{tenant or '*'}-*.pdf"))

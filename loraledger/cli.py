@@ -1,0 +1,49 @@
+"""The command line. Each command is thin: it reads arguments, calls one room, shows the result.
+
+Exit codes: 0 done, 1 could not be done, 2 bad input, 3 the ledger refuses (a month not ready to close, numbers that do not reconcile).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+
+import typer
+
+from loraledger import console
+from loraledger.commands import books, catalog, generated, serving
+
+app = typer.Typer(
+    name="loraledger",
+    help="Cost attribution and SRE observability for multi-tenant, multi-LoRA LLM serving.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+for group in (serving, catalog, books, generated):
+    group.register(app)
+
+
+def main() -> None:
+    """Run the command line; errors that a person can act on are one message, never a traceback."""
+    from billing.errors import BillingError, PeriodInvalid
+    from billing.facts import NotConserved
+    from catalog.load import CatalogInvalid
+    from pipelines.errors import PipelineError
+    from serving.errors import ServingError
+
+    os.environ.setdefault("DAGSTER_DISABLE_TELEMETRY", "yes")
+    # The driver logs what it also raises; a person gets the message once.
+    logging.getLogger("clickhouse_connect").addHandler(logging.NullHandler())
+    try:
+        app()
+    except (CatalogInvalid, PeriodInvalid) as error:
+        sys.exit(console.fail(str(error), console.INVALID).code)
+    except NotConserved as error:
+        sys.exit(console.fail(str(error), console.REFUSED).code)
+    except (BillingError, PipelineError, ServingError, OSError, LookupError) as error:
+        if os.environ.get("LORALEDGER_DEBUG"):
+            raise
+        sys.exit(console.fail(str(error)).code)

@@ -1,0 +1,132 @@
+"""`loraledger ingest | close | invoice | reconcile | sql`. What these need (Dagster, ClickHouse) is imported when they run."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from billing.periods import BillingMonth
+from loraledger import console
+from loraledger.commands.options import CatalogFile, Dsn, Home, Json, settings
+
+if TYPE_CHECKING:
+    from loraledger.books import Books
+
+Month = Annotated[str, typer.Argument(help="Billing month, as 2026-10.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    for command in (ingest, close, invoice, reconcile, sql):
+        app.command()(command)
+
+
+def ingest(
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            help="Spool files or directories, or plain usage-record lines; the spool by default.", show_default=False
+        ),
+    ] = None,
+    catalog: CatalogFile = None,
+    home: Home = None,
+    dsn: Dsn = None,
+    json: Json = False,
+) -> None:
+    """Take what is new into the ledger. Ingesting twice changes nothing; bad lines are kept in quarantine with a reason."""
+    books = _books(home, catalog, dsn)
+    columns = (TextColumn("ingest"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"), TimeElapsedColumn())
+    with Progress(*columns, console=console.err, transient=True, disable=json or not console.err.is_terminal) as bar:
+        task = bar.add_task("ingest")
+        report = books.ingest(paths or [], lambda done, total: bar.update(task, completed=done, total=total or 1))
+    if json:
+        console.say_json(asdict(report))
+        return
+    console.out.print(
+        f"{report.records:,} new records, {report.spans:,} spans and {report.events:,} events from {report.files:,} files; "
+        f"{report.duplicates:,} were there already, {report.quarantined:,} in quarantine, {report.torn:,} unfinished last lines"
+    )
+
+
+def close(month: Month, catalog: CatalogFile = None, home: Home = None, dsn: Dsn = None, json: Json = False) -> None:
+    """Close a month that is over and issue its invoices; exit 3 with the list of what is red. Again, it changes nothing."""
+    _make(_books(home, catalog, dsn), BillingMonth(month).text, True, json)
+
+
+def invoice(month: Month, catalog: CatalogFile = None, home: Home = None, dsn: Dsn = None, json: Json = False) -> None:
+    """Write draft invoices (watermarked, unnumbered) of what the ledger knows of the month so far."""
+    _make(_books(home, catalog, dsn), BillingMonth(month).text, False, json)
+
+
+def _make(books: Books, month: str, issue: bool, json: bool) -> None:
+    from billing.store.errors import CloseRefused
+    from loraledger.books import documents
+    from pipelines.errors import ChecksFailed
+
+    try:
+        with console.err.status(f"{'closing' if issue else 'drafting'} {month}"):
+            report = books.month(month, issue=issue)
+    except (CloseRefused, ChecksFailed) as error:
+        raise console.fail(str(error), console.REFUSED) from error
+    files = documents(books.settings, month)
+    if json:
+        console.say_json(
+            {"month": month, "issued": issue, "files": [str(file) for file in files], "warnings": report.warnings}
+        )
+        return
+    for warning in report.warnings:
+        console.err.print(f"[yellow]warning:[/] {warning}")
+    for file in files:
+        console.out.print(str(file))
+
+
+def reconcile(
+    month: Month, catalog: CatalogFile = None, home: Home = None, dsn: Dsn = None, json: Json = False
+) -> None:
+    """Rented time x GPUs against everybody it was for, in nanoseconds and in money; exit 3 when a nanosecond has no owner."""
+    from loraledger.report import show_reconciliation
+
+    books = _books(home, catalog, dsn)
+    found = books.reconcile(BillingMonth(month).text)
+    if json:
+        console.say_json({**asdict(found), "missing_ns": found.missing_ns, "missing_cost": found.missing_cost})
+    else:
+        show_reconciliation(found)
+    if found.missing_ns or found.missing_cost or found.uneven_attempts:
+        raise SystemExit(console.REFUSED)
+
+
+def sql(
+    query: Annotated[str, typer.Argument(help="One SELECT, WITH, SHOW, DESCRIBE or EXPLAIN.")],
+    home: Home = None,
+    catalog: CatalogFile = None,
+    dsn: Dsn = None,
+    json: Json = False,
+) -> None:
+    """Ask the ledger; reads only. --json gives a list of objects."""
+    with _books(home, catalog, dsn).open() as ledger:
+        answer = ledger.ask(query)
+    if json:
+        console.say_json(answer.dicts())
+    elif sys.stdout.isatty():
+        numbers = [isinstance(cell, int) for cell in answer.rows[0]] if answer.rows else []
+        left = next((n for n, number in enumerate(numbers) if number), len(answer.columns))
+        console.table(None, answer.columns, [[_cell(c) for c in row] for row in answer.rows], left=left)
+    else:
+        sys.stdout.write("\t".join(answer.columns) + "\n")
+        sys.stdout.writelines("\t".join(_cell(c) for c in row) + "\n" for row in answer.rows)
+
+
+def _books(home: Path | None, catalog: Path | None, dsn: str | None) -> Books:
+    from loraledger.books import Books
+
+    return Books.of(settings(home, catalog, dsn))
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else str(value)

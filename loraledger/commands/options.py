@@ -1,0 +1,37 @@
+"""Options that several commands share, and the settings they make."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from loraledger.settings import Settings
+
+Home = Annotated[
+    Path | None, typer.Option("--home", help="Where everything is kept (LORALEDGER_HOME).", show_default=False)
+]
+CatalogFile = Annotated[
+    Path | None, typer.Option("--catalog", help="The catalog file (LORALEDGER_CATALOG).", show_default=False)
+]
+Dsn = Annotated[
+    str | None,
+    typer.Option("--dsn", help="chdb:///PATH or https://user:password@host:8443 (LORALEDGER_DSN).", show_default=False),
+]
+Json = Annotated[bool, typer.Option("--json", help="Write JSON for programs.")]
+
+
+def settings(home: Path | None = None, catalog: Path | None = None, dsn: str | None = None) -> Settings:
+    """Environment first, then what the command line names."""
+    environ = dict(os.environ)
+    if home is not None:
+        environ["LORALEDGER_HOME"] = str(home)
+    found = Settings.from_environ(environ)
+    if catalog is not None:
+        found = replace(found, catalog=catalog.absolute())
+    if dsn is not None:
+        found = replace(found, dsn=dsn)
+    return found

@@ -1,0 +1,143 @@
+"""Gateway and engine in one go: the composition root of serving."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import signal
+import socket
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import uvicorn
+
+from catalog.model import Adapter, BaseModelSpec, Engine
+from loraledger.settings import Settings
+from serving.adapters import read_adapter
+from serving.engine import AdapterFiles
+from serving.gateway.build import Gateway, build_gateway
+from serving.gateway.catalog_source import CatalogSource
+from serving.tiny_model import builtin_path, is_builtin, make_tiny_model
+from serving.vllm_engine import start_vllm
+from telemetry.engine_time import AdapterLoad, EngineSession, MeterWindow
+from telemetry.metrics import Metrics
+from telemetry.names import EventName
+from telemetry.otlp import event_line
+from telemetry.spool import Spool
+from telemetry.tracing import Tracing
+
+log = logging.getLogger(__name__)
+
+EVENTS = {MeterWindow: EventName.WINDOW, AdapterLoad: EventName.LOAD, EngineSession: EventName.SESSION}
+
+
+class PortTaken(OSError):
+    """The address cannot be listened on."""
+
+    def __init__(self, host: str, port: int, fact: str) -> None:
+        super().__init__(f"could not listen on {host}:{port}: {fact}; choose another with --port, or end what uses it")
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Take the address before minutes are spent on starting an engine; port 0 takes a free one. PortTaken otherwise."""
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise PortTaken(host, port, error.strerror or str(error)) from error
+    listener.listen(1024)
+    return listener
+
+
+async def serve(
+    settings: Settings, engine_id: str | None, listener: socket.socket, progress: Callable[[str], None]
+) -> None:
+    """Serve until SIGINT or SIGTERM, then end in order: open attempts first, the engine, the spool. SIGHUP reloads the catalog.
+
+    Writes `<home>/serve.json` with the address once requests are answered. CatalogInvalid or EngineStartFailed before that.
+    """
+    source = CatalogSource(settings.catalog)
+    catalog = source.view.catalog
+    engine = _chosen(catalog.engines, engine_id)
+    spool = Spool(settings.spool)
+    try:
+        door = await start_vllm(engine, catalog.base_model, settings.home, partial(_record, spool), progress=progress)
+    except BaseException:
+        spool.close()
+        raise
+    gateway = build_gateway(
+        door=door,
+        source=source,
+        spool=spool,
+        tracing=Tracing(spool),
+        metrics=Metrics(process=True),
+        secret=settings.secret(),
+        read_adapter=partial(_read, settings.home, catalog.base_model),
+        snapshot_path=settings.snapshot,
+        operator_token=settings.operator_token,
+    )
+    try:
+        progress("loading warm adapters")
+        await gateway.start()
+        await _answer(gateway, listener, settings, progress)
+    finally:
+        progress("stopping")
+        await gateway.stop()
+        await door.stop()
+        spool.close()
+        (settings.home / "serve.json").unlink(missing_ok=True)
+
+
+async def _answer(
+    gateway: Gateway, listener: socket.socket, settings: Settings, progress: Callable[[str], None]
+) -> None:
+    server = uvicorn.Server(
+        uvicorn.Config(gateway.app, log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=30)
+    )
+    # We end it ourselves: uvicorn's own handlers would raise the signal again afterwards.
+    server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign, assignment]
+    loop = asyncio.get_running_loop()
+
+    def end() -> None:
+        server.should_exit = True
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, end)
+    loop.add_signal_handler(signal.SIGHUP, gateway.reload)
+    host, port = listener.getsockname()[:2]
+    url = f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{port}"
+    (settings.home / "serve.json").write_text(json.dumps({"url": url}), encoding="utf-8")
+    progress(f"serving on {url}")
+    await server.serve(sockets=[listener])
+
+
+def _record(spool: Spool, value: MeterWindow | AdapterLoad | EngineSession) -> None:
+    at_ns = (
+        value.end_ns
+        if isinstance(value, MeterWindow)
+        else value.start_ns
+        if isinstance(value, AdapterLoad)
+        else value.at_ns
+    )
+    spool.append(event_line(EVENTS[type(value)], value.to_json(), at_ns, {}, value.emitter, value.seq))
+
+
+def _read(home: Path, base_model: BaseModelSpec, adapter: Adapter) -> AdapterFiles:
+    path = Path(adapter.path)
+    if is_builtin(adapter.path):
+        path = builtin_path(adapter.path, make_tiny_model(home / "models"))
+    return read_adapter(adapter.name, path, adapter.rank, home)
+
+
+def _chosen(engines: tuple[Engine, ...], engine_id: str | None) -> Engine:
+    if engine_id is None:
+        return engines[0]
+    for engine in engines:
+        if engine.id == engine_id:
+            return engine
+    raise LookupError(f"could not find engine {engine_id!r} in the catalog; it has {', '.join(e.id for e in engines)}")

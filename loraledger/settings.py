@@ -1,0 +1,73 @@
+"""Where things are. Read once, from the environment and the command line, and passed down as a value."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """One installation: its home directory, catalog, ledger, spool and output folder.
+
+    Environment: LORALEDGER_HOME (default ~/.local/share/loraledger), LORALEDGER_CATALOG (default examples/catalog.yaml),
+    LORALEDGER_DSN (default chDB under the home), LORALEDGER_SPOOL, LORALEDGER_OUT, and
+    LORALEDGER_OPERATOR_TOKEN (opens /metrics and the details of /health to callers from other hosts).
+    """
+
+    home: Path
+    catalog: Path
+    dsn: str
+    spool: Path
+    out: Path
+    operator_token: str | None = None
+
+    @classmethod
+    def from_environ(cls, environ: Mapping[str, str]) -> Settings:
+        """Settings from environment variables, every path absolute."""
+        home = (
+            Path(environ.get("LORALEDGER_HOME") or Path.home() / ".local" / "share" / "loraledger")
+            .expanduser()
+            .absolute()
+        )
+        return cls(
+            home=home,
+            catalog=Path(environ.get("LORALEDGER_CATALOG") or "examples/catalog.yaml").absolute(),
+            dsn=environ.get("LORALEDGER_DSN") or f"chdb://{home / 'ledger'}",
+            spool=Path(environ.get("LORALEDGER_SPOOL") or home / "spool").absolute(),
+            out=Path(environ.get("LORALEDGER_OUT") or home / "invoices").absolute(),
+            operator_token=environ.get("LORALEDGER_OPERATOR_TOKEN") or None,
+        )
+
+    def at(self, home: Path, environ: Mapping[str, str]) -> Settings:
+        """The same with another home; what the environment names explicitly stays."""
+        moved = Settings.from_environ({**environ, "LORALEDGER_HOME": str(home)})
+        return replace(moved, catalog=self.catalog)
+
+    @property
+    def snapshot(self) -> Path:
+        """The cost figures that the ledger publishes for the gateway."""
+        return self.home / "snapshot.json"
+
+    def environment(self) -> dict[str, str]:
+        """These settings as environment variables, for a child process."""
+        return {
+            "LORALEDGER_HOME": str(self.home),
+            "LORALEDGER_CATALOG": str(self.catalog),
+            "LORALEDGER_DSN": self.dsn,
+            "LORALEDGER_SPOOL": str(self.spool),
+            "LORALEDGER_OUT": str(self.out),
+        }
+
+    def secret(self) -> bytes:
+        """The key that salts the prefix cache per tenant: made once, readable by the owner alone."""
+        path = self.home / "secret"
+        if not path.exists():
+            self.home.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "w") as file:
+                file.write(secrets.token_hex(32))
+        return bytes.fromhex(path.read_text().strip())
