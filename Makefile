@@ -1,0 +1,47 @@
+# make setup | demo | test | check | generate | bench
+.DEFAULT_GOAL := help
+export DAGSTER_DISABLE_TELEMETRY := yes
+export DO_NOT_TRACK := 1
+python := .venv/bin/python
+
+.PHONY: help
+help: ## Show this list
+	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.venv/ready: pyproject.toml constraints.txt scripts/setup.sh
+	@scripts/setup.sh
+
+.PHONY: setup
+setup: .venv/ready ## Make .venv with everything pinned
+
+.PHONY: demo
+demo: setup ## The main job on a real engine: traffic in, invoices, boards and alerts out (about 3 minutes)
+	@$(python) -m loraledger demo
+
+.PHONY: test
+test: setup ## All tests, the real engine's included (under 10 minutes on 2 cores)
+	@scripts/install_tools.sh
+	@$(python) -m pytest -m "not nightly" $(PYTEST_ARGS)
+
+.PHONY: nightly
+nightly: setup ## The long property tests
+	@$(python) -m pytest -m nightly $(PYTEST_ARGS)
+
+.PHONY: check
+check: setup ## Format, lint, types, contracts, generated files in step
+	@$(python) -m ruff format --check .
+	@$(python) -m ruff check .
+	@$(python) -m mypy
+	@.venv/bin/lint-imports
+	@$(python) -m loraledger dashboards --check
+	@$(python) -m loraledger alerts --check
+
+.PHONY: generate
+generate: setup ## Write alerts/generated, dashboards/generated, docs/metrics.md and the catalog's JSON Schema anew
+	@$(python) -m loraledger dashboards
+	@$(python) -m loraledger alerts
+	@$(python) -m loraledger check --schema > catalog/schema.json
+
+.PHONY: bench
+bench: setup ## Measure what the step meter costs (minutes; never part of the tests)
+	@$(python) bench/meter_overhead.py

@@ -1,0 +1,21 @@
+"""Skips are for machines that cannot have a tool; where it could be had, a skip is a failure (LORALEDGER_TOOLS_REQUIRED=1)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+
+import pytest
+
+TOOL_MISSING = "is not installed"
+"""Every skip for a missing tool says so in these words."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Turn a skip for a missing tool into a failure when tools are required."""
+    report = yield
+    if report.skipped and os.environ.get("LORALEDGER_TOOLS_REQUIRED") and TOOL_MISSING in str(report.longrepr):
+        report.outcome = "failed"
+        report.longrepr = f"{item.nodeid} was skipped, but tools are required here: {report.longrepr}"
+    return report
