@@ -89,6 +89,14 @@ def record_group(promises: Promises) -> Group:
                 critical=True,
             ),
             _counted(
+                "LoraTelemetryDropped",
+                "telemetry",
+                names.DROPPED,
+                ledger.spool_window,
+                "Gateway {{ $labels.instance }} loses telemetry ({{ $labels.what }})",
+                "About {{ $value | humanize }} were lost: spool lines hold usage records, the others only what traces show.",
+            ),
+            _counted(
                 "LoraMeterGaps",
                 "meter",
                 names.METER_GAPS,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from decimal import Decimal
-from typing import Final
+from typing import Any, Final
 
 from alerts.burn_rate import BurnWindow
 from telemetry import names
@@ -22,6 +22,22 @@ class PromiseNotMeasured(ValueError):
     def __init__(self, metric: str, bound: Decimal) -> None:
         self.metric, self.bound = metric, bound
         super().__init__(f"could not judge {metric} at {bound}: add {bound} to its buckets in telemetry/names.py")
+
+
+SCRAPES_PER_WINDOW: Final = 4
+_TIMELESS: Final = frozenset({"cold_min_slow", "margin_min_cost"})
+"""Whole numbers that do not depend on how long a window is: "more than one" stays so, and money is money."""
+
+
+def _faster(value: Any, by: int) -> Any:
+    if isinstance(value, int):
+        return -(-value // by)
+    if isinstance(value, tuple):
+        return tuple(_faster(one, by) for one in value)
+    if is_dataclass(value) and not isinstance(value, type):
+        names_of = (one.name for one in fields(value) if one.name not in _TIMELESS)
+        return replace(value, **{name: _faster(getattr(value, name), by) for name in names_of})
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +72,11 @@ class Budget:
         BurnWindow("warning", Decimal(3), DAY, 2 * HOUR, HOUR),
         BurnWindow("warning", Decimal(1), 3 * DAY, 6 * HOUR, 3 * HOUR),
     )
+
+    @property
+    def rate_window(self) -> int:
+        """Window of the recorded request rates: the shortest that a row looks at."""
+        return min(row.short for row in self.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +149,19 @@ class Promises:
     keep_firing: int = 5 * MINUTE
     interval: int = MINUTE
     """How often the rules are evaluated."""
+    scrape: int = 15
+    """How often the gateways are scraped."""
+
+    def compressed(self, by: int) -> Promises:
+        """The same promises on a clock that runs `by` times faster, for drills.
+
+        Every duration, and every count of events that a window must hold, is divided and rounded up; shares and bounds
+        stay. ValueError when the shortest window would hold fewer than four scrapes: rates need that many.
+        """
+        faster: Promises = _faster(self, by)
+        if faster.latency.window < SCRAPES_PER_WINDOW * faster.scrape:
+            raise ValueError(f"could not run {by} times faster: {faster.latency.window} s hold too few scrapes")
+        return faster
 
     def check(self) -> None:
         """Raise PromiseNotMeasured unless every judged bound is a bucket bound, with a finite bucket above the red one."""

@@ -6,14 +6,14 @@ from decimal import Decimal
 from typing import Final
 
 from alerts.burn_rate import BurnWindow
-from alerts.expressions import above, duration, percent, share, total
+from alerts.expressions import above, duration, increase, percent, share, total
 from alerts.links import TENANTS
 from alerts.model import Alert, Group, Recording
 from alerts.promises import Latency, Promises
 from telemetry import names
 
 REQUESTS: Final = "tenant:slo_requests:rate5m"
-"""Requests per second that are judged against the SLO."""
+"""Requests per second that are judged against the SLO, over the shortest window of the burn rates."""
 ABOVE_SLO: Final = "tenant:slo_above:rate5m"
 """Of those, the ones slower than the SLO, or failed."""
 SHARE_YELLOW: Final = "tenant:slo_above_yellow:share"
@@ -57,10 +57,9 @@ def _latency(promises: Promises, colour: str, series: str, bound: Decimal, for_:
 def _burn(promises: Promises, row: BurnWindow) -> Alert:
     budget = promises.budget
     threshold = f"{row.threshold(budget.share).normalize():f}"
-    rate5m = 300
 
     def bad_share(window: int) -> str:
-        if window == rate5m:
+        if window == budget.rate_window:
             return share(ABOVE_SLO, REQUESTS)
         text = duration(window)
         return share(f"sum_over_time({ABOVE_SLO}[{text}])", f"sum_over_time({REQUESTS}[{text}])")
@@ -92,12 +91,13 @@ def tenant_group(promises: Promises) -> Group:
     latency, ledger = promises.latency, promises.ledger
     slo = names.SLO_RATIO_HIST
     seen = duration(ledger.slo_missing_window)
+    rate_window = duration(promises.budget.rate_window)
     return Group(
         "loraledger-tenants",
         (
             Recording(SLO, f"max by (tenant) ({names.SLO_SECONDS.name})"),
-            Recording(REQUESTS, total(slo, "tenant", "5m", how="rate")),
-            Recording(ABOVE_SLO, above(slo, promises.budget.bound, "tenant", "5m", how="rate")),
+            Recording(REQUESTS, total(slo, "tenant", rate_window, how="rate")),
+            Recording(ABOVE_SLO, above(slo, promises.budget.bound, "tenant", rate_window, how="rate")),
             Recording(SHARE_YELLOW, judged_share(latency, latency.yellow)),
             Recording(SHARE_RED, judged_share(latency, latency.red)),
             _latency(promises, "Yellow", SHARE_YELLOW, latency.yellow, latency.yellow_for),
@@ -107,7 +107,8 @@ def tenant_group(promises: Promises) -> Group:
                 name="LoraTenantWithoutSlo",
                 promise="slo-known",
                 severity="warning",
-                expr=f"{total(names.REQUESTS, 'tenant', seen, _REAL)} > 0\nunless on (tenant) {names.SLO_SECONDS.name}",
+                # Of gateways that still answer: one that is gone takes its SLOs along at once, its requests only after the window.
+                expr=f"sum by (tenant) ({increase(names.REQUESTS.name, seen, _REAL)} and {names.REQUESTS.name}) > 0\nunless on (tenant) {names.SLO_SECONDS.name}",
                 for_=ledger.slo_for,
                 summary="Tenant {{ $labels.tenant }} sends requests but has no SLO",
                 description=f"{{{{ $value | humanize }}}} requests in {seen} are judged by no promise: no latency alert can fire for this tenant.",

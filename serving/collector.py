@@ -18,6 +18,7 @@ from serving.errors import EventInvalid
 from serving.metering.accounting import Accountant, Measured
 from serving.metering.channel import Held, Message, Receiver
 from serving.metering.events import Bye, Hello, Loaded, LoadSpan, Step
+from serving.metering.tally import Tally
 from telemetry.engine_time import AdapterLoad, LoadCause, MeterWindow
 
 POLL_S = 0.1
@@ -74,6 +75,11 @@ class Collector:
         """Whether the engine's meter has said hello, at the latest after `timeout_s`."""
         return self._up.wait(timeout_s)
 
+    @property
+    def over(self) -> bool:
+        """Whether the engine's meter has said bye."""
+        return self._done.is_set()
+
     def stop(self, timeout_s: float) -> bool:
         """Listen until the engine says bye, `timeout_s` at most, then settle everything. Whether it said bye."""
         said_bye = self._done.wait(timeout_s)
@@ -87,6 +93,16 @@ class Collector:
         """Measured time so far, by owner."""
         with self._lock:
             return dict(self._accountant.totals.owners)
+
+    def predicted_ns(self) -> int:
+        """What the step model predicted for the steps so far."""
+        with self._lock:
+            return self._accountant.totals.predicted_ns
+
+    def tally(self) -> Tally:
+        """Requests and tokens counted so far."""
+        with self._lock:
+            return self._accountant.tally()
 
     def knows(self, attempt: str) -> bool:
         """Whether the attempt entered the engine, as far as heard."""
@@ -214,7 +230,7 @@ class Collector:
     def _take_measured(self, attempt: str) -> Measured | None:
         found = self._accountant.measured(attempt)
         if found is not None:
-            self._accountant.forget(attempt)
+            self._accountant.forget(attempt, claimed=True)
         return found
 
     def _note_loads(self, spans: tuple[LoadSpan, ...]) -> None:

@@ -53,7 +53,8 @@ class EngineState:
     """What the engine holds and has spent, as last heard of.
 
     `slots` are the served names in device slots; each slot takes `slot_bytes`, padded, whatever the adapter's rank.
-    `owner_ns` is measured time so far by owner: tenants, cold, recompute, system, idle, unattributed.
+    `owner_ns` is measured time so far by owner: tenants, cold, recompute, system, idle, unattributed; `predicted_ns` is what
+    the step model predicted for the steps so far.
     `gaps` counts meter events that never arrived, `faults` those that could not be accounted for; both should be 0.
     """
 
@@ -67,6 +68,7 @@ class EngineState:
     gaps: int
     faults: int = 0
     kv_block_bytes: int = 0
+    predicted_ns: int = 0
 
 
 class EngineDoor(Protocol):

@@ -18,9 +18,10 @@ from serving.engine import AdapterFiles, EngineState, LoadTiming
 from serving.errors import AdapterLoadFailed
 from serving.fake_openai import FakeOpenAI, Request
 from serving.metering.accounting import Accountant, Measured
-from serving.metering.channel import Held, Message
-from serving.metering.events import LoadSpan, Row
-from serving.metering.profile import DEFAULT_PROFILE, Profile
+from serving.metering.channel import Ended, Held, Told
+from serving.metering.events import LoadSpan, Rows
+from serving.metering.models import StepModel
+from serving.metering.profile import DEFAULT_PROFILE
 from serving.metering.recorder import Recorder
 from telemetry.engine_time import AdapterLoad, LoadCause, MeterWindow
 
@@ -128,7 +129,7 @@ class FakeEngine:
         engine_id: str = "fake-0",
         base_model: str = "tiny-llama",
         device: Device = Device(),
-        profile: Profile = DEFAULT_PROFILE,
+        profile: StepModel = DEFAULT_PROFILE,
         emitter: str = "eng-fake",
     ) -> None:
         self.clock, self.device = clock, device
@@ -148,7 +149,8 @@ class FakeEngine:
         self._recorder = Recorder(self._hear, clock.mono_ns, clock.utc_ns)
         self._recorder.hello(emitter, engine_id)
 
-    def _hear(self, message: Message) -> None:
+    def _hear(self, told: Told) -> None:
+        message = told.step() if isinstance(told, Ended) else told
         if not isinstance(message, Held):
             self.accountant.take(message)
 
@@ -241,6 +243,7 @@ class FakeEngine:
             owner_ns=dict(self.accountant.totals.owners),
             gaps=self.accountant.gaps,
             kv_block_bytes=self.device.kv_block_bytes,
+            predicted_ns=self.accountant.totals.predicted_ns,
         )
 
     async def healthy(self) -> bool:
@@ -301,17 +304,21 @@ class FakeEngine:
             request.computed = request.cached = self._cache.take(request)
             cached.append((request.id, request.cached))
             self._running.append(request)
-        rows: list[Row] = []
+        requests: list[str] = []
+        counts: list[int] = []
+        before: list[int] = []
         work: list[tuple[int, bool, str | None]] = []
         for request in self._running:
             missing = len(request.prompt) - request.computed
             tokens = max(1, missing)
-            rows.append(Row(request.id, tokens, request.computed))
+            requests.append(request.id)
+            counts.append(tokens)
+            before.append(request.computed)
             work.append((tokens, missing > 0, request.adapter))
             request.computed += tokens
             if request.adapter is not None:
                 self._into_slot(request.model)
-        self._recorder.began(entry, entry, rows, cached, ())
+        self._recorder.began(entry, entry, Rows(requests, counts, before), cached, ())
         self.clock.advance(self.device.cost_ns(work))
         for request in tuple(self._running):
             request.sample()

@@ -1,7 +1,8 @@
-"""A tiny base model with eight adapters, made locally from nothing but the Python standard library's text.
+"""Base models with eight adapters each, made locally from nothing but the Python standard library's text.
 
-Random weights of the Llama architecture: what it says is noise, what it costs is real. No network, no downloads; the
-files are the ordinary ones (safetensors, tokenizer.json, PEFT adapters), so the engine takes the same path as for any model.
+Random weights of the Llama architecture: what they say is noise, what they cost is real. `builtin:tiny` has 3.7 M parameters,
+`builtin:mid` 53.5 M (there the matrices outweigh the interpreter). No network, no downloads; the files are the ordinary ones
+(safetensors, tokenizer.json, PEFT adapters), so the engine takes the same path as for any model.
 """
 
 from __future__ import annotations
@@ -19,22 +20,13 @@ from typing import Any, Final
 VERSION: Final = "1"
 """Of the recipe below: another one rebuilds what an older one made."""
 BUILTIN_BASE: Final = "builtin:tiny"
+BUILTIN_MID: Final = "builtin:mid"
 BUILTIN_ADAPTER: Final = "builtin:adapter/"
 RANKS: Final = (8, 8, 16, 16, 32, 32, 64, 64)
 
-_HIDDEN, _INTER, _LAYERS, _HEADS, _VOCAB = 256, 512, 4, 4, 2048
+_VOCAB = 2048
 _INIT_STD = 0.05
 _CORPUS_FILES = 150
-_PROJECTIONS = {
-    "q_proj": ("self_attn", _HIDDEN, _HIDDEN),
-    "k_proj": ("self_attn", _HIDDEN, _HIDDEN),
-    "v_proj": ("self_attn", _HIDDEN, _HIDDEN),
-    "o_proj": ("self_attn", _HIDDEN, _HIDDEN),
-    "gate_proj": ("mlp", _HIDDEN, _INTER),
-    "up_proj": ("mlp", _HIDDEN, _INTER),
-    "down_proj": ("mlp", _INTER, _HIDDEN),
-}
-"""Projection -> (block, inputs, outputs)."""
 _SPECIAL = ("<|pad|>", "<|bos|>", "<|eos|>", "<|system|>", "<|user|>", "<|assistant|>")
 _CHAT_TEMPLATE = (
     "{{ bos_token }}{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] }}{{ eos_token }}{% endfor %}"
@@ -43,8 +35,44 @@ _CHAT_TEMPLATE = (
 
 
 @dataclass(frozen=True, slots=True)
+class Shape:
+    """The dimensions of one built-in model; `name` is its directory's, before the recipe's version."""
+
+    name: str
+    hidden: int
+    inter: int
+    layers: int
+    heads: int
+    kv_heads: int
+
+    @property
+    def head(self) -> int:
+        """Width of one head."""
+        return self.hidden // self.heads
+
+    @property
+    def projections(self) -> dict[str, tuple[str, int, int]]:
+        """Projection -> (block, inputs, outputs)."""
+        kv = self.kv_heads * self.head
+        return {
+            "q_proj": ("self_attn", self.hidden, self.hidden),
+            "k_proj": ("self_attn", self.hidden, kv),
+            "v_proj": ("self_attn", self.hidden, kv),
+            "o_proj": ("self_attn", self.hidden, self.hidden),
+            "gate_proj": ("mlp", self.hidden, self.inter),
+            "up_proj": ("mlp", self.hidden, self.inter),
+            "down_proj": ("mlp", self.inter, self.hidden),
+        }
+
+
+TINY: Final = Shape("tiny-llama", hidden=256, inter=512, layers=4, heads=4, kv_heads=4)
+MID: Final = Shape("mid-llama", hidden=768, inter=2048, layers=8, heads=12, kv_heads=4)
+SHAPES: Final = {BUILTIN_BASE: TINY, BUILTIN_MID: MID}
+
+
+@dataclass(frozen=True, slots=True)
 class TinyModel:
-    """Where the model and its eight adapters are; `adapter_paths[n]` has rank `RANKS[n]`."""
+    """Where a model and its eight adapters are; `adapter_paths[n]` has rank `RANKS[n]`."""
 
     base_path: Path
     adapter_paths: tuple[Path, ...]
@@ -56,28 +84,37 @@ def is_builtin(path: str) -> bool:
 
 
 def builtin_path(path: str, tiny: TinyModel) -> Path:
-    """The directory behind `builtin:tiny` or `builtin:adapter/N`; ValueError for any other name."""
-    if path == BUILTIN_BASE:
+    """The directory behind a built-in base (`tiny` is what it was made to) or `builtin:adapter/N`; ValueError for any other."""
+    if path in SHAPES:
         return tiny.base_path
     number = path.removeprefix(BUILTIN_ADAPTER)
     if path.startswith(BUILTIN_ADAPTER) and number.isdecimal() and int(number) < len(tiny.adapter_paths):
         return tiny.adapter_paths[int(number)]
     raise ValueError(
-        f"unknown builtin path {path!r}: there are {BUILTIN_BASE} and {BUILTIN_ADAPTER}0 to {len(RANKS) - 1}"
+        f"unknown builtin path {path!r}: there are {', '.join(SHAPES)} and {BUILTIN_ADAPTER}0 to {len(RANKS) - 1}"
     )
 
 
-def make_tiny_model(directory: Path, progress: Callable[[str], None] = lambda _: None) -> TinyModel:
+def make_builtin(base: str, directory: Path, progress: Callable[[str], None] = lambda _: None) -> TinyModel:
+    """Make the built-in model that a catalog names as its base, as `make_tiny_model`; ValueError when there is none."""
+    if base not in SHAPES:
+        raise ValueError(f"unknown builtin base model {base!r}: there are {', '.join(SHAPES)}")
+    return make_tiny_model(directory, progress, SHAPES[base])
+
+
+def make_tiny_model(
+    directory: Path, progress: Callable[[str], None] = lambda _: None, shape: Shape = TINY
+) -> TinyModel:
     """Make the model under `directory`, or find it there; some seconds the first time, nothing afterwards.
 
     It appears whole or not at all, also when two processes make it at once. `progress` gets a line per phase.
     """
-    home = directory / f"tiny-llama-{VERSION}"
+    home = directory / f"{shape.name}-{VERSION}"
     if not home.is_dir():
         directory.mkdir(parents=True, exist_ok=True)
-        work = Path(tempfile.mkdtemp(prefix=".tiny-llama-", dir=directory))
+        work = Path(tempfile.mkdtemp(prefix=f".{shape.name}-", dir=directory))
         try:
-            _build(work, progress)
+            _build(work, progress, shape)
             work.chmod(0o755)
             _publish(work, home)
         finally:
@@ -97,15 +134,15 @@ def _adapter_name(number: int, rank: int) -> str:
     return f"adapter-{number}-r{rank}"
 
 
-def _build(work: Path, progress: Callable[[str], None]) -> None:
+def _build(work: Path, progress: Callable[[str], None], shape: Shape) -> None:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     progress("training the tokenizer")
     _write_tokenizer(work / "base")
     progress("drawing the weights")
-    _write_base(work / "base")
+    _write_base(work / "base", shape)
     for number, rank in enumerate(RANKS):
         progress(f"drawing adapter {number} (rank {rank})")
-        _write_adapter(work / "adapters" / _adapter_name(number, rank), number, rank)
+        _write_adapter(work / "adapters" / _adapter_name(number, rank), number, rank, shape)
 
 
 def _write_tokenizer(target: Path) -> None:
@@ -137,7 +174,7 @@ def _write_tokenizer(target: Path) -> None:
     )
 
 
-def _write_base(target: Path) -> None:
+def _write_base(target: Path, shape: Shape) -> None:
     import torch
     from safetensors.torch import save_file
 
@@ -146,15 +183,15 @@ def _write_base(target: Path) -> None:
     def drawn(*shape: int) -> Any:
         return (torch.randn(*shape, generator=noise) * _INIT_STD).to(torch.bfloat16)
 
-    ones = torch.ones(_HIDDEN, dtype=torch.bfloat16)
+    ones = torch.ones(shape.hidden, dtype=torch.bfloat16)
     weights = {
-        "model.embed_tokens.weight": drawn(_VOCAB, _HIDDEN),
-        "lm_head.weight": drawn(_VOCAB, _HIDDEN),
+        "model.embed_tokens.weight": drawn(_VOCAB, shape.hidden),
+        "lm_head.weight": drawn(_VOCAB, shape.hidden),
         "model.norm.weight": ones,
     }
-    for layer in range(_LAYERS):
+    for layer in range(shape.layers):
         at = f"model.layers.{layer}"
-        for name, (block, inputs, outputs) in _PROJECTIONS.items():
+        for name, (block, inputs, outputs) in shape.projections.items():
             weights[f"{at}.{block}.{name}.weight"] = drawn(outputs, inputs)
         weights[f"{at}.input_layernorm.weight"] = ones.clone()
         weights[f"{at}.post_attention_layernorm.weight"] = ones.clone()
@@ -166,12 +203,12 @@ def _write_base(target: Path) -> None:
             "model_type": "llama",
             "dtype": "bfloat16",
             "vocab_size": _VOCAB,
-            "hidden_size": _HIDDEN,
-            "intermediate_size": _INTER,
-            "num_hidden_layers": _LAYERS,
-            "num_attention_heads": _HEADS,
-            "num_key_value_heads": _HEADS,
-            "head_dim": _HIDDEN // _HEADS,
+            "hidden_size": shape.hidden,
+            "intermediate_size": shape.inter,
+            "num_hidden_layers": shape.layers,
+            "num_attention_heads": shape.heads,
+            "num_key_value_heads": shape.kv_heads,
+            "head_dim": shape.head,
             "hidden_act": "silu",
             "max_position_embeddings": 2048,
             "rms_norm_eps": 1e-6,
@@ -188,14 +225,14 @@ def _write_base(target: Path) -> None:
     _write_json(target / "generation_config.json", {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0})
 
 
-def _write_adapter(target: Path, number: int, rank: int) -> None:
+def _write_adapter(target: Path, number: int, rank: int, shape: Shape) -> None:
     import torch
     from safetensors.torch import save_file
 
     noise = torch.Generator().manual_seed(100 + number)
     weights = {}
-    for layer in range(_LAYERS):
-        for name, (block, inputs, outputs) in _PROJECTIONS.items():
+    for layer in range(shape.layers):
+        for name, (block, inputs, outputs) in shape.projections.items():
             at = f"base_model.model.model.layers.{layer}.{block}.{name}"
             weights[f"{at}.lora_A.weight"] = (torch.randn(rank, inputs, generator=noise) / inputs**0.5).to(
                 torch.bfloat16
@@ -210,7 +247,7 @@ def _write_adapter(target: Path, number: int, rank: int) -> None:
         {
             "peft_type": "LORA",
             "task_type": "CAUSAL_LM",
-            "base_model_name_or_path": "tiny-llama",
+            "base_model_name_or_path": shape.name,
             "inference_mode": True,
             "r": rank,
             "lora_alpha": 2 * rank,
@@ -223,7 +260,7 @@ def _write_adapter(target: Path, number: int, rank: int) -> None:
             "alpha_pattern": {},
             "use_dora": False,
             "use_rslora": False,
-            "target_modules": sorted(_PROJECTIONS),
+            "target_modules": sorted(shape.projections),
         },
     )
 

@@ -12,7 +12,6 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,13 +22,14 @@ from serving.engine import AdapterFiles, EngineState, LoadTiming
 from serving.errors import AdapterLoadFailed, EngineDown, EngineStartFailed
 from serving.metering.accounting import Accountant, Measured
 from serving.metering.channel import Receiver
-from serving.metering.profile import DEFAULT_PROFILE, Profile
-from telemetry.engine_time import AdapterLoad, EngineSession, LoadCause, MeterWindow, SessionEvent
+from serving.metering.models import StepModel
+from serving.metering.profile import DEFAULT_PROFILE
+from serving.sessions import Session, Sink
+from serving.vllm_counters import FrontEndTotals
+from telemetry.engine_time import LoadCause, SessionEvent
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
-
-Sink = Callable[[MeterWindow | AdapterLoad | EngineSession], None]
 
 HELLO_TIMEOUT_S: Final = 10.0
 LOAD_REPORT_TIMEOUT_S: Final = 2.0
@@ -42,22 +42,24 @@ async def start_vllm(
     home: Path,
     sink: Sink,
     *,
-    profile: Profile = DEFAULT_PROFILE,
+    profile: StepModel = DEFAULT_PROFILE,
     progress: Callable[[str], None] = lambda _: None,
 ) -> VllmEngine:
     """Start the engine of that catalog entry; EngineStartFailed when it does not come up.
 
     `home` takes the built-in model, adapter copies and the engine's log (`engine-<id>.log`). `sink` is called from other
-    threads with every meter window, adapter load and session event. `progress` gets a line per phase.
+    threads with every meter window, adapter load, session event and reading of counters. `progress` gets a line per phase.
     """
     home.mkdir(parents=True, exist_ok=True)
     log = home / f"engine-{engine.id}.log"
-    session = _Session(engine, f"eng-{uuid.uuid4().hex[:12]}", sink)
+    totals = FrontEndTotals()
+    session = Session(engine.id, engine.gpu_type, engine.gpu_count, f"eng-{uuid.uuid4().hex[:12]}", sink, totals)
     session.tell(SessionEvent.STARTED, time.time_ns())
     # A Unix socket's path must be short, and nobody else may write to it.
     private = Path(tempfile.mkdtemp(prefix="loraledger-"))
     address = f"ipc://{private}/meter"
     collector = Collector(Receiver(address), Accountant(profile, engine.id), sink, heartbeat=session.beat)
+    session.tally = collector.tally
     collector.start()
     client: Any = None
     try:
@@ -67,7 +69,7 @@ async def start_vllm(
         progress("importing vLLM")
         arguments = await asyncio.to_thread(vllm_launch.parse, flags)
         progress("starting the engine")
-        client = await asyncio.to_thread(vllm_launch.start_client, arguments)
+        client = await asyncio.to_thread(vllm_launch.start_client, arguments, totals.logger())
         app = await vllm_launch.application(client, arguments)
         memory = await vllm_launch.memory_use(client, model)
         if not await asyncio.to_thread(collector.up, HELLO_TIMEOUT_S) or collector.hello is None:
@@ -93,7 +95,7 @@ class VllmEngine:
         client: Any,
         app: Any,
         collector: Collector,
-        session: _Session,
+        session: Session,
         private: Path,
         memory: Mapping[str, int],
     ) -> None:
@@ -191,6 +193,7 @@ class VllmEngine:
             slots=held.slots,
             memory_bytes=self._engine.memory_bytes,
             owner_ns=self._collector.owner_ns(),
+            predicted_ns=self._collector.predicted_ns(),
             gaps=self._collector.gaps,
             faults=self._collector.faults,
             kv_block_bytes=self._engine.kv_cache_bytes // max(held.kv_blocks_total, 1),
@@ -212,7 +215,8 @@ class VllmEngine:
             return
         self._stopped = True
         self._session.alive = lambda: False
-        await _clean_up(self._client, self._collector, self._private)
+        said_bye = await _clean_up(self._client, self._collector, self._private)
+        self._session.count(final=said_bye)
         self._session.tell(SessionEvent.STOPPED, time.time_ns())
 
     @property
@@ -242,40 +246,13 @@ class VllmEngine:
             raise AdapterLoadFailed(adapter.name, str(adapter.path), fact) from error
 
 
-@dataclass(slots=True)
-class _Session:
-    """Tells the moments of one engine process."""
-
-    engine: Engine
-    emitter: str
-    sink: Sink
-    seq: int = 0
-    alive: Callable[[], bool] = lambda: False
-
-    def tell(self, event: SessionEvent, at_ns: int) -> None:
-        seq, self.seq = self.seq, self.seq + 1
-        self.sink(
-            EngineSession(
-                self.emitter,
-                seq,
-                self.engine.id,
-                self.emitter,
-                event,
-                at_ns,
-                self.engine.gpu_type,
-                self.engine.gpu_count,
-            )
-        )
-
-    def beat(self) -> None:
-        if self.alive():
-            self.tell(SessionEvent.HEARTBEAT, time.time_ns())
-
-
-async def _clean_up(client: Any, collector: Collector, private: Path) -> None:
+async def _clean_up(client: Any, collector: Collector, private: Path) -> bool:
+    """Whether the engine ended with a word."""
+    said_bye = False
     try:
         if client is not None:
             await vllm_launch.stop_client(client)
     finally:
-        await asyncio.to_thread(collector.stop, BYE_TIMEOUT_S if client is not None else 0)
+        said_bye = await asyncio.to_thread(collector.stop, BYE_TIMEOUT_S if client is not None else 0)
         shutil.rmtree(private, ignore_errors=True)
+    return said_bye

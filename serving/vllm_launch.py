@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from catalog.model import BaseModelSpec, Engine
-from serving.tiny_model import builtin_path, is_builtin, make_tiny_model
+from serving.tiny_model import builtin_path, is_builtin, make_builtin
 from serving.vllm_plugin import LOG_VARIABLE
 
 SCHEDULER: Final = "serving.metering.scheduler.MeterScheduler"
@@ -30,7 +30,7 @@ def model_path(base_model: BaseModelSpec, home: Path, progress: Callable[[str], 
         if Path(base_model.path).is_absolute() and not Path(base_model.path).is_dir():
             raise ValueError(f"there is no model directory {base_model.path}")
         return base_model.path
-    return str(builtin_path(base_model.path, make_tiny_model(home / "models", progress)))
+    return str(builtin_path(base_model.path, make_builtin(base_model.path, home / "models", progress)))
 
 
 def set_environment(base_model: BaseModelSpec, model: str, log: Path) -> None:
@@ -116,12 +116,13 @@ def parse(flags: list[str]) -> Any:
     return make_arg_parser(FlexibleArgumentParser()).parse_args(flags)
 
 
-def start_client(arguments: Any) -> Any:
-    """vLLM's asynchronous client, with its engine core running in a child process."""
+def start_client(arguments: Any, *loggers: Any) -> Any:
+    """vLLM's asynchronous client, with its engine core running in a child process; `loggers` join its own stat loggers."""
     from vllm.engine.arg_utils import AsyncEngineArgs
     from vllm.v1.engine.async_llm import AsyncLLM
 
-    return AsyncLLM.from_vllm_config(AsyncEngineArgs.from_cli_args(arguments).create_engine_config())
+    config = AsyncEngineArgs.from_cli_args(arguments).create_engine_config()
+    return AsyncLLM.from_vllm_config(config, stat_loggers=list(loggers))
 
 
 async def application(client: Any, arguments: Any) -> Any:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from typing import Any, Final
 
@@ -14,8 +16,11 @@ LOG_VARIABLE: Final = "LORALEDGER_ENGINE_LOG"
 """Set by whoever embeds the engine: the file that takes what its child processes would say on the terminal."""
 
 
+_CHOSEN: Final = "_loraledger_chooses_scheduler"
+
+
 def register() -> None:
-    """Mend CPU LoRA where it is needed and time adapter loads; vLLM may call it several times."""
+    """Mend CPU LoRA where it is needed, time adapter loads, meter where it is configured; vLLM may call it several times."""
     from vllm.platforms import current_platform
 
     log, parent = os.environ.get(LOG_VARIABLE), multiprocessing.parent_process()
@@ -25,6 +30,25 @@ def register() -> None:
     if current_platform.is_cpu():
         cpu_lora.install()
     lora_events.install()
+    _meter_where_configured()
+
+
+def _meter_where_configured() -> None:
+    """Let vLLM's `additional_config` alone choose the metering scheduler, so that a plain server needs one flag."""
+    # Only the process that reads the command line has this module, and only there is there anything to choose.
+    arguments = getattr(sys.modules.get("vllm.engine.arg_utils"), "EngineArgs", None)
+    if arguments is None or hasattr(arguments, _CHOSEN):
+        return
+    create = arguments.create_engine_config
+
+    @functools.wraps(create)
+    def with_meter(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if self.scheduler_cls is None and "loraledger" in (self.additional_config or {}):
+            self.scheduler_cls = "serving.metering.scheduler.MeterScheduler"
+        return create(self, *args, **kwargs)
+
+    arguments.create_engine_config = with_meter
+    setattr(arguments, _CHOSEN, True)
 
 
 def _speak_into(log: str) -> None:

@@ -32,7 +32,13 @@ class SystemCause(StrEnum):
     """Why engine time belongs to nobody although requests were there."""
 
     LOOP = "loop"
-    """Between two steps: the engine's loop, queues, the meter's own send."""
+    """Between two steps: the engine's own loop and queues, and its input and output threads, which take turns with it."""
+    METER = "meter"
+    """Between two steps: the meter says what it saw."""
+    INTAKE = "intake"
+    """Between two steps: a request is taken into the scheduler."""
+    UTILITY = "utility"
+    """Between two steps: a call such as adding an adapter, beyond what the load itself took."""
     EMPTY_STEP = "empty_step"
     """A step without tokens (it flushes finished requests)."""
     STALL = "stall"
@@ -185,6 +191,43 @@ class EngineSession:
         raw = _object(text)
         raw["event"] = SessionEvent(raw["event"])
         return _sound(cls(**raw))
+
+
+@dataclass(frozen=True, slots=True)
+class EngineCounters:
+    """What one engine process says it did since it began, beside what its meter counted, at one moment.
+
+    `requests` are those that ended, by vLLM's finish reason; `prompt_tokens` and `output_tokens` are vLLM's own totals, of
+    requests that gave at least one token. `start_ns` is when the process began. `meter` has the fields of `serving.metering.tally.Tally`. `final` marks the last
+    word of a process that ended in order: nothing is in flight.
+    """
+
+    emitter: str
+    seq: int
+    engine: str
+    start_ns: int
+    at_ns: int
+    final: bool
+    prompt_tokens: int
+    output_tokens: int
+    preemptions: int
+    requests: dict[str, int] = field(default_factory=dict)
+    meter: dict[str, int] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """One line of JSON."""
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> EngineCounters:
+        """Read one line of JSON; KeyError, TypeError or ValueError when it is not one."""
+        counters = _sound(cls(**_object(text)))
+        for name, parts in (("requests", counters.requests), ("meter", counters.meter)):
+            if not isinstance(parts, dict) or not all(is_text(k) and is_int64(v) for k, v in parts.items()):
+                raise ValueError(f"{name} must map names to 64-bit integers")
+        if type(counters.final) is not bool:
+            raise ValueError("final must be true or false")
+        return counters
 
 
 @dataclass(frozen=True, slots=True)

@@ -173,6 +173,13 @@ SPOOL_LINES: Final = Metric("loraledger_spool_lines_total", "counter", (), "1", 
 SPOOL_ERRORS: Final = Metric(
     "loraledger_spool_errors_total", "counter", (), "1", "Failed writes of the spool (disk full, permission)."
 )
+DROPPED: Final = Metric(
+    "loraledger_telemetry_dropped_total",
+    "counter",
+    ("what",),
+    "1",
+    "Telemetry that was lost: lines of the spool, inner spans of attempts, lines that the collector did not take.",
+)
 METER_GAPS: Final = Metric(
     "loraledger_meter_gaps_total", "counter", (), "1", "Meter events that never arrived, by their sequence numbers."
 )
@@ -264,6 +271,7 @@ LABEL_BOUNDS: Final[dict[str, str]] = {
     "engine": "engines of the catalog",
     "owner": "tenants, cold, recompute, system, idle, unattributed",
     "label": "names of the capped labels",
+    "what": "spool, spans, collector",
     "gen_ai_operation_name": "chat, text_completion, embeddings",
     "gen_ai_provider_name": "vllm",
 }
@@ -332,6 +340,7 @@ class EventName:
     LOAD: Final = "loraledger.adapter.load"
     SESSION: Final = "loraledger.engine.session"
     ROUTE: Final = "loraledger.route.decision"
+    COUNTERS: Final = "loraledger.engine.counters"
 
 
 PROVIDER_NAME: Final = "vllm"

@@ -133,13 +133,18 @@ def parse_line(line: str | bytes) -> Batch:
         raise LineInvalid("nested too deeply") from error
     except ValueError as error:
         raise LineInvalid(f"not JSON: {error}") from error
-    return _batch(raw)
+    return parse_message(raw)
 
 
 def parse_protobuf_traces(data: bytes) -> Batch:
     """Rows of a binary ExportTraceServiceRequest. Raises LineInvalid."""
+    return parse_message(protobuf_message(data))
+
+
+def protobuf_message(data: bytes) -> dict[str, Any]:
+    """A binary ExportTraceServiceRequest as the object that OTLP/JSON has for it: ids are hex. Raises LineInvalid."""
     try:
-        raw = MessageToDict(ExportTraceServiceRequest.FromString(data))
+        raw: dict[str, Any] = MessageToDict(ExportTraceServiceRequest.FromString(data))
     except DecodeError as error:
         raise LineInvalid(f"not an ExportTraceServiceRequest: {error}") from error
     for span in _each(raw, "resourceSpans", "scopeSpans", "spans"):
@@ -148,10 +153,11 @@ def parse_protobuf_traces(data: bytes) -> Batch:
             part.update(
                 {key: base64.b64decode(part[key]).hex() for key in ("traceId", "spanId", "parentSpanId") if key in part}
             )
-    return _batch(raw)
+    return raw
 
 
-def _batch(raw: Any) -> Batch:
+def parse_message(raw: Any) -> Batch:
+    """Rows of an OTLP/JSON object. Raises LineInvalid."""
     if not isinstance(raw, dict) or not ("resourceSpans" in raw or "resourceLogs" in raw):
         raise LineInvalid("neither resourceSpans nor resourceLogs")
     try:

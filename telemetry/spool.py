@@ -57,7 +57,7 @@ class Spool:
         self.lines = 0
         """Lines made durable."""
         self.errors = 0
-        """Attempts to write that the disk refused."""
+        """Attempts to write that the disk refused, and times when it was so slow that lines were lost."""
         self.dropped = 0
         """Lines lost: the memory was full, or the spool was closed while the disk still refused."""
         self._rotate_bytes = rotate_bytes
@@ -67,7 +67,10 @@ class Spool:
         self._retry_s = retry_s
         self._clock = clock
         self._opener = opener
-        self._changed = threading.Condition()
+        lock = threading.RLock()
+        self._changed = threading.Condition(lock)
+        # Lines that come between two syncs must not wake the writer, which would only go back to sleep.
+        self._ended = threading.Condition(lock)
         self._waiting: deque[_Line] = deque()
         self._held_bytes = 0
         self._refused: str | None = None
@@ -113,6 +116,7 @@ class Spool:
         with self._changed:
             self._closing = True
             self._changed.notify_all()
+            self._ended.notify_all()
         self._writer.join()
 
     def _take(self, data: bytes, future: Future[None]) -> tuple[str | None, bool]:
@@ -124,6 +128,7 @@ class Spool:
             self.dropped += 1
             if not self._overflowing:
                 self._overflowing = True
+                self.errors += self._refused is None
                 log.critical(
                     "spool %s: %d bytes wait in memory; lines are being LOST", self.directory, self._held_bytes
                 )
@@ -148,10 +153,7 @@ class Spool:
     def _pause(self) -> bool:
         """Wait until there is something to write and it is time to; False when all is done and the spool closes."""
         with self._changed:
-            if self._refused is None:
-                self._changed.wait_for(lambda: self._closing, self._interval_s)
-            else:
-                self._changed.wait_for(lambda: self._closing, self._retry_s)
+            self._ended.wait_for(lambda: self._closing, self._interval_s if self._refused is None else self._retry_s)
             self._changed.wait_for(lambda: self._closing or self._waiting)
             return bool(self._waiting)
 

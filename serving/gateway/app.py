@@ -20,7 +20,9 @@ from serving.gateway.catalog_source import CatalogSource
 from serving.gateway.client import Client
 from serving.gateway.errors import ClientGone, Refusal
 from serving.gateway.limits import Limits
-from serving.gateway.pages import MODELS, Pages, reply
+from serving.gateway.otlp import TRACES
+from serving.gateway.pages import MODELS, Pages
+from serving.gateway.replies import reply
 from serving.gateway.request import OPERATIONS
 from serving.gateway.steps import Steps
 from telemetry.engine_time import Opened
@@ -32,7 +34,10 @@ log = logging.getLogger(__name__)
 
 HEALTH: Final = "/health"
 METRICS: Final = "/metrics"
-ROUTES: Final[Mapping[str, str]] = {**dict.fromkeys(OPERATIONS, "POST"), MODELS: "GET", HEALTH: "GET", METRICS: "GET"}
+ROUTES: Final[Mapping[str, str]] = {
+    **dict.fromkeys((*OPERATIONS, TRACES), "POST"),
+    **dict.fromkeys((MODELS, HEALTH, METRICS), "GET"),
+}
 """Every path the gateway answers, with its method. Anything else is 404, whatever routes vLLM has."""
 
 
@@ -69,6 +74,8 @@ class GatewayApp:
             await self.pages.health(scope, send, self.stopping)
         elif path == METRICS:
             await self.pages.metrics(scope, send)
+        elif path == TRACES:
+            await self.pages.traces(scope, receive, send)
         else:
             await self.pages.models(scope, send)
 

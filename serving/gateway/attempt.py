@@ -21,6 +21,7 @@ from serving.gateway.record import Facts, usage_record
 from serving.gateway.residency_door import Held, ResidencyDoor
 from serving.metering.accounting import Measured
 from serving.routing import Decision, Denial, RouteInput, RouteRecord
+from telemetry.forward import Forwarder
 from telemetry.metrics import Metrics
 from telemetry.names import Attr, EventName, SpanName
 from telemetry.otlp import event_line
@@ -49,6 +50,7 @@ class Desk:
     emitter: str
     meter_timeout_s: float
     durable_timeout_s: float
+    forwarder: Forwarder | None = None
 
 
 class Attempt:
@@ -168,6 +170,11 @@ class Attempt:
         self._undelivered = True
         if self.facts.status is Status.OK:
             self.facts.status, self.facts.error_type = Status.CLIENT_ABORT, ErrorType.CLIENT_ABORT
+
+    @property
+    def traceparent(self) -> str:
+        """The W3C header for the engine."""
+        return self._trace.traceparent
 
     @property
     def served_name(self) -> str:

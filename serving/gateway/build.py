@@ -23,6 +23,7 @@ from serving.gateway.residency_door import ResidencyDoor
 from serving.gateway.snapshot import SnapshotFile
 from serving.gateway.steps import Steps
 from telemetry.engine_time import LoadCause
+from telemetry.forward import Forwarder
 from telemetry.metrics import Metrics
 from telemetry.spool import Spool
 from telemetry.tracing import Tracing
@@ -110,12 +111,14 @@ def build_gateway(
     limits: Limits | None = None,
     operator_token: str | None = None,
     catalog_poll_s: float = 2.0,
+    forwarder: Forwarder | None = None,
 ) -> Gateway:
     """A gateway before one engine.
 
     `secret` keys the tenants' cache salts (32 random bytes, the same for all gateways of one engine). `read_adapter`
     checks and copies a catalog adapter's files; it runs in a thread. `emitter` names this process in the ledger and must
-    never be used twice. Without `operator_token`, /metrics and the details of /health are for this host only.
+    never be used twice. Without `operator_token`, /metrics, the details of /health and /v1/traces are for this host
+    only. `forwarder` is what `tracing` also sends its lines to; it is only counted here.
     """
     if len(secret) < MIN_SECRET_BYTES:
         raise ValueError(f"could not build the gateway: its secret has {len(secret)} bytes, needs {MIN_SECRET_BYTES}")
@@ -135,6 +138,7 @@ def build_gateway(
         emitter=emitter or "gw-" + secrets.token_hex(6),
         meter_timeout_s=limits.meter_s,
         durable_timeout_s=limits.durable_s,
+        forwarder=forwarder,
     )
     gauges.declare(metrics, source.view.catalog)
     pages = Pages(desk, source, SnapshotFile(snapshot_path), limits, operator_token)

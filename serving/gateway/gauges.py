@@ -6,9 +6,10 @@ import math
 
 from catalog.model import Catalog
 from serving.engine import EngineDoor, EngineState
-from serving.gateway.snapshot import SnapshotFile
+from serving.gateway.snapshot import Snapshot, SnapshotFile
 from telemetry.metrics import Metrics
 from telemetry.names import (
+    CLOSE_OVERDUE,
     COST_PER_MTOK,
     ENGINE_TIME,
     ENGINE_UP,
@@ -20,12 +21,18 @@ from telemetry.names import (
     MEMORY_RATIO,
     MEMORY_USED,
     METER_GAPS,
+    PRICE_MISSING,
+    QUARANTINE,
+    RECORD_GAPS,
     REQUESTS,
     SLO_RATIO_HIST,
     SLO_SECONDS,
     SNAPSHOT_AGE,
     SPOOL_ERRORS,
     SPOOL_LINES,
+    STEP_PREDICTED,
+    TENANT_COST,
+    TENANT_REVENUE,
     WARM_HITS,
     WARM_LOOKUPS,
 )
@@ -68,10 +75,29 @@ def refresh(
     metrics.set(SNAPSHOT_AGE, math.nan)
     if figures is not None:
         metrics.set(SNAPSHOT_AGE, max(0.0, now_ns / 1e9 - figures.published_at.timestamp()))
-        for tenant, amount in figures.cost_per_mtok.items():
-            metrics.set(COST_PER_MTOK, float(amount), tenant=tenant)
-        for tenant, amount in figures.memory_cost_per_hour.items():
-            metrics.set(MEMORY_COST, float(amount), tenant=tenant)
+        _ledger(metrics, figures)
+
+
+def _ledger(metrics: Metrics, figures: Snapshot) -> None:
+    """What the ledger said; what it did not say is not there, since 0 would read as well."""
+    by_tenant = (
+        (COST_PER_MTOK, figures.cost_per_mtok),
+        (MEMORY_COST, figures.memory_cost_per_hour),
+        (TENANT_COST, figures.cost),
+        (TENANT_REVENUE, figures.revenue),
+    )
+    for metric, amounts in by_tenant:
+        for tenant, amount in amounts.items():
+            metrics.set(metric, float(amount), tenant=tenant)
+    alone = (
+        (QUARANTINE, figures.quarantine_records, 1),
+        (RECORD_GAPS, figures.record_gaps, 1),
+        (CLOSE_OVERDUE, figures.close_overdue_ns, 1e9),
+        (PRICE_MISSING, figures.price_missing_ns, 1e9),
+    )
+    for metric, count, unit in alone:
+        if count is not None:
+            metrics.set(metric, count / unit)
 
 
 def engine_up(metrics: Metrics, engine_id: str, up: bool) -> None:
@@ -82,6 +108,7 @@ def engine_up(metrics: Metrics, engine_id: str, up: bool) -> None:
 def _engine(metrics: Metrics, catalog: Catalog, engine_id: str, state: EngineState) -> None:
     for owner, ns in state.owner_ns.items():
         metrics.advance(ENGINE_TIME, ns / 1e9, engine=engine_id, owner=owner)
+    metrics.advance(STEP_PREDICTED, state.predicted_ns / 1e9, engine=engine_id)
     engine = catalog.engine(engine_id)
     parallel = str(engine.gpu_count if engine is not None else 1)
     metrics.set(KV_USED, state.kv_blocks_used, tensor_parallel_size=parallel)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Final
 
 from serving.gateway.record import Facts
@@ -60,7 +61,8 @@ def observe(metrics: Metrics, ended: Ended) -> None:
     tenant = record.tenant
     adapter = (record.adapter or BASE) if facts.routed else OTHER
     trace = record.trace_id
-    seconds = ((record.finished_ns or record.arrival_ns) - record.arrival_ns) / 1e9
+    took_ns = (record.finished_ns or record.arrival_ns) - record.arrival_ns
+    seconds = took_ns / 1e9
     metrics.add(REQUESTS, tenant=tenant, adapter=adapter, status=record.status.value)
     if record.error_type is not None:
         metrics.add(REQUEST_ERRORS, tenant=tenant, adapter=adapter, error_type=record.error_type.value)
@@ -72,7 +74,7 @@ def observe(metrics: Metrics, ended: Ended) -> None:
         metrics.observe(GEN_AI_REQUEST, seconds, trace, **labels)
         if record.first_token_ns is not None:
             metrics.observe(GEN_AI_TTFT, (record.first_token_ns - record.arrival_ns) / 1e9, trace, **labels)
-    ratio = _slo_ratio(record.status, seconds, facts)
+    ratio = _slo_ratio(record.status, took_ns, facts)
     if ratio is not None:
         metrics.observe(SLO_RATIO_HIST, ratio, trace, tenant=tenant)
     _count_work(metrics, record, adapter)
@@ -87,11 +89,14 @@ def observe(metrics: Metrics, ended: Ended) -> None:
         metrics.window_rate(WARM_HIT_RATE, hit, 1)
 
 
-def _slo_ratio(status: Status, seconds: float, facts: Facts) -> float | None:
-    """Latency ÷ promise. Refused and faulty requests have no say; one that the client gave up only if already late."""
+def _slo_ratio(status: Status, took_ns: int, facts: Facts) -> float | None:
+    """Latency ÷ promise, rounded once, so that exactly 1.1 x the promise is not above 1.1.
+
+    Refused and faulty requests have no say; one that the client gave up only if already late.
+    """
     if facts.slo_seconds is None:
         return None
-    ratio = seconds / float(facts.slo_seconds)
+    ratio = float(Fraction(took_ns, 1_000_000_000) / Fraction(facts.slo_seconds))
     match status:
         case Status.OK:
             return ratio

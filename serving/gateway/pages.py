@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
-from collections.abc import Mapping
 from typing import Final
 
 from starlette.datastructures import Headers
-from starlette.types import Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from serving.gateway import errors, gauges
 from serving.gateway.attempt import Desk
 from serving.gateway.catalog_source import CatalogSource
+from serving.gateway.drops import count_drops
 from serving.gateway.limits import Limits
+from serving.gateway.otlp import SpanIntake
+from serving.gateway.replies import reply
 from serving.gateway.snapshot import SnapshotFile
 
 MODELS: Final = "/v1/models"
@@ -29,6 +31,7 @@ class Pages:
     ) -> None:
         self._desk, self._source, self._snapshot = desk, source, snapshot
         self._limits, self._operator_token = limits, operator_token
+        self._intake = SpanIntake(desk.spool, limits)
         self._created = desk.clock.utc_ns() // 1_000_000_000
 
     async def models(self, scope: Scope, send: Send) -> None:
@@ -93,8 +96,16 @@ class Pages:
         gauges.refresh(
             desk.metrics, self._source.view.catalog, desk.door, desk.spool, self._snapshot, desk.clock.utc_ns()
         )
+        count_drops(desk.metrics, desk.spool, desk.tracing, desk.forwarder)
         body, content_type = desk.metrics.render(Headers(scope=scope).get("accept"))
         await reply(send, 200, body, {"content-type": content_type})
+
+    async def traces(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Spans of other services, from operators; to others there is nothing here."""
+        if self._operator(scope):
+            await self._intake.take(scope, receive, send)
+        else:
+            await reply(send, 404, errors.error_body(404, "not_found", "There is nothing here."))
 
     def _operator(self, scope: Scope) -> bool:
         """Whether the caller may see all tenants: it holds the operator's token, or comes from this host directly."""
@@ -104,11 +115,3 @@ class Pages:
             return hmac.compare_digest(given.encode(), self._operator_token.encode())
         host = (scope.get("client") or ("",))[0]
         return host in LOOPBACK and "x-forwarded-for" not in headers and "forwarded" not in headers
-
-
-async def reply(send: Send, status: int, body: bytes, headers: Mapping[str, str] | None = None) -> None:
-    """Send one whole reply, JSON unless `headers` say otherwise."""
-    every = {"content-type": "application/json", "content-length": str(len(body)), **(headers or {})}
-    raw = [(name.encode(), value.encode()) for name, value in every.items()]
-    await send({"type": "http.response.start", "status": status, "headers": raw})
-    await send({"type": "http.response.body", "body": body, "more_body": False})

@@ -36,6 +36,8 @@ class Orders:
     attempt_key: str
     tenant: str
     request_id: str
+    traceparent: str = ""
+    """W3C context: what the engine does is below this attempt's client span."""
 
 
 def engine_body(call: Call, orders: Orders) -> bytes:
@@ -66,4 +68,5 @@ def engine_headers(client: Iterable[tuple[bytes, bytes]], orders: Orders, length
         (b"content-type", b"application/json"),
         (b"content-length", str(length).encode()),
         (b"x-request-id", orders.request_id.encode()),
+        *([(b"traceparent", orders.traceparent.encode())] if orders.traceparent else ()),
     ]

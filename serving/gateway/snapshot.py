@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -16,15 +16,24 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Currency amounts by tenant, as of `published_at`."""
+    """Currency amounts by tenant, and what is wrong in the ledger (should be 0), as of `published_at`.
+
+    `cost` and `revenue` are month to date. What the ledger did not say is absent: no entry, or None.
+    """
 
     published_at: datetime
     cost_per_mtok: Mapping[str, Decimal]
     memory_cost_per_hour: Mapping[str, Decimal]
+    cost: Mapping[str, Decimal] = field(default_factory=dict)
+    revenue: Mapping[str, Decimal] = field(default_factory=dict)
+    quarantine_records: int | None = None
+    record_gaps: int | None = None
+    close_overdue_ns: int | None = None
+    price_missing_ns: int | None = None
 
     @classmethod
     def from_json(cls, text: str) -> Snapshot:
-        """Read `{"published_at": iso, "tenants": {id: {"cost_per_million_tokens": "…", "memory_cost_per_hour": "…"}}}`.
+        """Read `{"published_at": iso, "ledger": {"record_gaps": 0, …}, "tenants": {id: {"cost_per_million_tokens": "…", …}}}`.
 
         A figure that is missing or null is absent. KeyError, TypeError or ValueError when it is not a snapshot.
         """
@@ -33,7 +42,18 @@ class Snapshot:
         if published.tzinfo is None:
             raise ValueError("published_at has no time zone")
         tenants: dict[str, dict[str, Any]] = raw["tenants"]
-        return cls(published, _column(tenants, "cost_per_million_tokens"), _column(tenants, "memory_cost_per_hour"))
+        ledger: dict[str, Any] = raw.get("ledger") or {}
+        return cls(
+            published_at=published,
+            cost_per_mtok=_column(tenants, "cost_per_million_tokens"),
+            memory_cost_per_hour=_column(tenants, "memory_cost_per_hour"),
+            cost=_column(tenants, "cost"),
+            revenue=_column(tenants, "revenue"),
+            quarantine_records=_count(ledger, "quarantine_records"),
+            record_gaps=_count(ledger, "record_gaps"),
+            close_overdue_ns=_count(ledger, "close_overdue_ns"),
+            price_missing_ns=_count(ledger, "price_missing_ns"),
+        )
 
 
 def _column(tenants: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, Decimal]:
@@ -41,6 +61,13 @@ def _column(tenants: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, De
         return {tenant: Decimal(str(row[name])) for tenant, row in tenants.items() if row.get(name) is not None}
     except (InvalidOperation, AttributeError) as error:
         raise ValueError(f"{name} is not a number") from error
+
+
+def _count(ledger: Mapping[str, Any], name: str) -> int | None:
+    found = ledger.get(name)
+    if found is None or type(found) is int:
+        return found
+    raise ValueError(f"{name} is not a whole number")
 
 
 class SnapshotFile:

@@ -73,6 +73,7 @@ class Steps:
             attempt_key=attempt.facts.attempt_key,
             tenant=tenant.id,
             request_id=attempt.facts.request_id,
+            traceparent=attempt.traceparent,
         )
         await self._engine(scope, attempt, client, answer, call, orders)
 

@@ -12,10 +12,11 @@ from collections.abc import Iterable
 from typing import Final
 
 from serving.metering.attempts import Attempts, Measured
-from serving.metering.events import Aborted, Bye, Entered, Event, Hello, Loaded, LoadSpan, Step, Woke
+from serving.metering.events import Aborted, Bye, Entered, Event, Hello, Loaded, LoadSpan, Mark, Step, Woke
 from serving.metering.loads import LoadBook, is_cold
-from serving.metering.profile import Profile
+from serving.metering.models import StepModel
 from serving.metering.steps import book_step
+from serving.metering.tally import Tally
 from serving.metering.timeline import Cover, Owner, first_fault, lay
 from serving.metering.windows import Totals, WindowBook, minutes
 from telemetry.engine_time import AdapterLoad, LoadCause, MeterWindow, SystemCause
@@ -26,6 +27,16 @@ SETTLE_NS: Final = 1_000_000_000
 """Idle time is booked only this far behind now, since events of the last moment may still be on their way."""
 SETTLE_LOADING_NS: Final = 120 * 1_000_000_000
 """The same while an announced load may be running: it reports itself when it is over."""
+
+
+class _Every:
+    """Holds everything."""
+
+    def __contains__(self, _: object) -> bool:
+        return True
+
+
+_EVERY: Final = _Every()
 
 
 class EventRefused(ValueError):
@@ -42,7 +53,7 @@ class EventRefused(ValueError):
 class Accountant:
     """The meter's figures for one engine. Not thread safe: its owner takes events and asks from one thread, or locks."""
 
-    def __init__(self, profile: Profile, engine: str) -> None:
+    def __init__(self, profile: StepModel, engine: str) -> None:
         self.profile = profile
         self.totals = Totals()
         self.gaps = 0
@@ -113,15 +124,19 @@ class Accountant:
 
     def measured(self, attempt: str) -> Measured | None:
         """The attempt's figures; None while any of its requests is in the engine, or when it is not known."""
-        return self._attempts.measured(attempt, self._hash)
+        return self._attempts.measured(attempt, self.profile.method, self._hash)
 
     def knows(self, attempt: str) -> bool:
         """Whether the attempt is in the engine, or left it and was not forgotten."""
         return attempt in self._attempts
 
-    def forget(self, attempt: str) -> None:
-        """Free what is kept of an attempt."""
-        self._attempts.forget(attempt)
+    def forget(self, attempt: str, claimed: bool = False) -> None:
+        """Free what is kept of an attempt; `claimed` when its figures go into a usage record."""
+        self._attempts.forget(attempt, claimed)
+
+    def tally(self) -> Tally:
+        """Requests and tokens counted so far."""
+        return self._attempts.tally()
 
     def finish(self, at_mono_ns: int) -> None:
         """Measured time ends at `at_mono_ns`, or where the last event ended if that is later; nothing after Bye or finish."""
@@ -142,7 +157,9 @@ class Accountant:
             self._fill(self._book, self._reached(self._book), self._covers, Owner.NOBODY)
             self._end(self._book)
         self._offset = event.utc_ns - event.mono_ns
-        self._book = WindowBook(event.emitter, self._engine, event.utc_ns, self._hash, self.totals)
+        self._book = WindowBook(
+            event.emitter, self._engine, event.utc_ns, (self.profile.method, self._hash), self.totals
+        )
         self._loads.begin(event.emitter)
         self._next_step = 0
         self._idle_from = event.utc_ns
@@ -150,7 +167,7 @@ class Accountant:
     def _end(self, book: WindowBook) -> None:
         book.close()
         self._ready += book.ready
-        self._attempts.leave(None, book.cursor)
+        self._attempts.leave(None, book.cursor, _EVERY)
         self._loads.end()
         self._book = None
         self._idle_from = None
@@ -171,7 +188,7 @@ class Accountant:
             if at_ns < self._known(book):
                 raise EventRefused(event, "it lies before time that is already taken")
             self._idle_from = at_ns
-        self._attempts.leave(None if not event.work_left else event.requests, at_ns)
+        self._attempts.leave(None if not event.work_left else event.requests, at_ns, _EVERY)
 
     def _with_spans(self, event: Event, loads: Iterable[LoadSpan], book: WindowBook) -> list[LoadSpan]:
         """The spans not booked yet, with these, in UTC."""
@@ -210,10 +227,11 @@ class Accountant:
             # An engine that steps without rows still has no request; one with rows got them at a moment that was not told.
             still = Owner.NOBODY if event.rows or lost else Owner.IDLE
             covers = [*covers, Cover(self._idle_from, start_ns, still)]
+        covers = sorted([*covers, *map(self._cover, event.marks)], key=lambda cover: cover[:2])
         self._fill(book, start_ns, covers, Owner.NOBODY if lost else Owner.LOOP)
         stalled = book_step(event, (start_ns, end_ns), spans, book, self._attempts, self.profile)
         self._settle_spans(end_ns, stalled)
-        self._attempts.leave(event.finished if event.work_left else None, end_ns)
+        self._attempts.leave(event.finished if event.work_left else None, end_ns, event.aborted)
         self._covers = [cover for cover in self._covers if cover.end_ns > end_ns]
         self._idle_from = None if event.work_left else end_ns
 
@@ -228,10 +246,14 @@ class Accountant:
                 elif isinstance(owner, LoadSpan) and is_cold(owner):
                     book.cold(owner.adapter, end - start)
                 else:
-                    book.system(SystemCause.LOOP, end - start)
+                    cause = SystemCause.LOOP if isinstance(owner, LoadSpan) else SystemCause(owner.value)
+                    book.system(cause, end - start)
                 book.move(end)
         self._settle_spans(to_ns, ())
         self._covers = [cover for cover in self._covers if cover.end_ns > to_ns]
+
+    def _cover(self, mark: Mark) -> Cover:
+        return Cover(mark.start_ns + self._offset, mark.end_ns + self._offset, Owner(mark.cause.value))
 
     def _settle_spans(self, to_ns: int, stalled: Iterable[str]) -> None:
         for span in self._spans:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterable
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from serving.metering.events import Entered, Row
-from serving.metering.profile import METHOD, RowWork
+from serving.metering.profile import RowWork
+from serving.metering.tally import Tally
 from telemetry.usage import QUARTER_NS, Slice
 
 UNKNOWN: Final = "unknown"
@@ -77,6 +78,8 @@ class Request:
     preemptions: int = 0
     scheduled_ns: int | None = None
     left: bool = False
+    late: bool = False
+    """A row of a request that had left already: it is no request of its own."""
 
     def work(self, row: Row) -> RowWork:
         """The row as the step model sees it. Repeated tokens come in one chunk, so they count as prefill."""
@@ -98,6 +101,17 @@ class Attempts:
         self._requests: dict[str, Request] = {}
         self._gone: dict[str, Request] = {}
         self._left: deque[tuple[int, str]] = deque()
+        self._tally = Tally()
+
+    def tally(self) -> Tally:
+        """What was counted so far."""
+        staying = self._requests.values()
+        return replace(
+            self._tally,
+            in_flight_requests=len(staying),
+            in_flight_prompt_tokens=sum(request.prompt for request in staying),
+            in_flight_output_tokens=sum(request.outputs for request in staying),
+        )
 
     def __contains__(self, key: str) -> bool:
         return key in self._attempts
@@ -131,6 +145,7 @@ class Attempts:
             return gone
         late = self.enter(Entered(row.request, "", gone.attempt.tenant, gone.adapter, gone.prompt, at_ns), at_ns)
         late.reached = late.cached = row.before
+        late.late = True
         self.leave((row.request,), at_ns)
         return late
 
@@ -141,14 +156,15 @@ class Attempts:
                 request.preemptions += 1
                 request.lost = max(request.lost, request.reached)
 
-    def leave(self, requests: Iterable[str] | None, at_ns: int) -> None:
-        """These left the engine (None: all of them)."""
+    def leave(self, requests: Iterable[str] | None, at_ns: int, given_up: Container[str] = ()) -> None:
+        """These left the engine (None: all of them); `given_up` are those that nobody wanted any more."""
         for name in list(self._requests) if requests is None else requests:
             request = self._requests.pop(name, None)
             if request is None:
                 continue
             request.left = True
             self._gone[name] = request
+            self._count(request, name in given_up)
             attempt = request.attempt
             if attempt.in_engine:
                 continue
@@ -158,7 +174,7 @@ class Attempts:
             else:
                 self._left.append((at_ns, attempt.key))
 
-    def measured(self, key: str, profile: str) -> Measured | None:
+    def measured(self, key: str, method: str, profile: str) -> Measured | None:
         """The attempt's figures; None while any of its requests is in the engine, or when it is not known."""
         attempt = self._attempts.get(key)
         if attempt is None or attempt.in_engine:
@@ -173,19 +189,26 @@ class Attempts:
             preemptions=sum(request.preemptions for request in requests),
             first_scheduled_ns=min(started, default=None),
             entered_ns=attempt.entered_ns,
-            method=METHOD,
+            method=method,
             profile=profile,
         )
 
-    def forget(self, key: str) -> None:
-        """Free what is kept of an attempt, once it has left the engine: until then its time still needs its name."""
+    def forget(self, key: str, claimed: bool = False) -> None:
+        """Free what is kept of an attempt, once it has left the engine: until then its time still needs its name.
+
+        `claimed` when its figures were handed to whoever writes its usage record.
+        """
         attempt = self._attempts.get(key)
         if attempt is None:
             return
         if attempt.in_engine:
             attempt.forgotten = True
-        else:
-            self._delete(attempt)
+            return
+        if claimed:
+            self._tally.claimed_attempts += 1
+            self._tally.claimed_prompt_tokens += attempt.input_tokens
+            self._tally.claimed_output_tokens += sum(request.outputs for request in attempt.requests)
+        self._delete(attempt)
 
     def drop_stale(self, now_ns: int) -> None:
         """Free attempts that left the engine KEEP_NS ago or more and were not asked for."""
@@ -194,6 +217,21 @@ class Attempts:
             attempt = self._attempts.get(key)
             if attempt is not None and not attempt.in_engine and attempt.left_ns == at_ns:
                 self._delete(attempt)
+
+    def _count(self, request: Request, given_up: bool) -> None:
+        tally = self._tally
+        if request.late:
+            return
+        tally.requests += 1
+        tally.prompt_tokens += request.prompt
+        tally.output_tokens += request.outputs
+        tally.preemptions += request.preemptions
+        if request is not request.attempt.requests[0]:
+            tally.again_prompt_tokens += request.prompt
+        if given_up:
+            tally.aborted_requests += 1
+            tally.aborted_prompt_tokens += request.prompt
+            tally.aborted_output_tokens += request.outputs
 
     def _delete(self, attempt: Attempt) -> None:
         del self._attempts[attempt.key]

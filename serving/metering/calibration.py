@@ -6,6 +6,7 @@ steps of one phase are near copies of each other, so steps picked at random woul
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -38,6 +39,20 @@ class StepSample(NamedTuple):
     rows: tuple[RowWork, ...]
 
 
+def to_line(sample: StepSample) -> str:
+    """One line of JSON: `[phase, nanoseconds, [[prefill, decode, before, adapter, recompute, key], ...]]`."""
+    return json.dumps([sample.phase, sample.duration_ns, sample.rows], separators=(",", ":"))
+
+
+def from_line(line: str) -> StepSample:
+    """What `to_line` wrote; ValueError when it is not that."""
+    try:
+        phase, duration_ns, rows = json.loads(line)
+        return StepSample(int(phase), int(duration_ns), tuple(RowWork(*row) for row in rows))
+    except TypeError as error:
+        raise ValueError(f"not a logged step: {error}") from error
+
+
 def fit(steps: Sequence[StepSample], build: str = "") -> Profile:
     """A profile from the even half of the phases; its `error_ppm` are median errors over the odd half, by step class.
 
@@ -53,6 +68,7 @@ def fit(steps: Sequence[StepSample], build: str = "") -> Profile:
     a, b_p, b_d, c_p, c_d, any_lora, per_adapter, lora_token = _huber([s for s in usable if s.phase in trained])
     profile = Profile(a, b_p, b_d, c_p, c_d, any_lora, per_adapter, lora_token, build=build, steps=len(usable))
     profile.error_ppm.update(errors_ppm(profile, [step for step in usable if step.phase not in trained]))
+    profile.seen.update(_largest(usable))
     return profile
 
 
@@ -63,6 +79,15 @@ def errors_ppm(profile: Profile, steps: Sequence[StepSample]) -> dict[str, int]:
         error = abs(profile.predict_ns(step.rows) - step.duration_ns) * _PPM // step.duration_ns
         found.setdefault(step_class(step.rows), []).append(error)
     return {name: sorted(values)[len(values) // 2] for name, values in sorted(found.items())}
+
+
+def _largest(steps: Sequence[StepSample]) -> dict[str, int]:
+    return {
+        "rows": max(len(step.rows) for step in steps),
+        "tokens": max(sum(row.prefill + row.decode for row in step.rows) for step in steps),
+        "context": max(row.before + row.prefill + row.decode for step in steps for row in step.rows),
+        "adapters": max(len({row.adapter for row in step.rows} - {None}) for step in steps),
+    }
 
 
 def step_class(rows: Sequence[RowWork]) -> str:

@@ -6,7 +6,10 @@ a step of the wall clock later on cannot move or stretch measured time.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
+
+from telemetry.engine_time import SystemCause
 
 
 class Hello(NamedTuple):
@@ -52,12 +55,29 @@ class LoadSpan(NamedTuple):
     size_bytes: int
 
 
+class Rows(NamedTuple):
+    """The rows of a step by column, as the engine's thread has them at hand: a `Row` for each would cost it too much."""
+
+    requests: Sequence[str]
+    tokens: Sequence[int]
+    before: Sequence[int]
+
+
+class Mark(NamedTuple):
+    """What the engine's thread did between two steps: its part of the loop has a cause."""
+
+    cause: SystemCause
+    start_ns: int
+    end_ns: int
+
+
 class Step(NamedTuple):
     """One engine step: [start_ns, end_ns) does not overlap any other step.
 
     `finished` are requests that left the scheduler in or before this step (stopped or aborted), `preempted` those thrown out.
     `loads` happened since the previous step ended or inside this one. `work_left` is False when the scheduler ran empty.
-    `cached` gives (request, prefix-cache tokens) for requests whose first row is in this step.
+    `cached` gives (request, prefix-cache tokens) for requests whose first row is in this step. `marks` lie before the step,
+    in order of time, and do not overlap. `aborted` are those of `finished` that were given up.
     """
 
     seq: int
@@ -69,6 +89,8 @@ class Step(NamedTuple):
     preempted: tuple[str, ...]
     loads: tuple[LoadSpan, ...]
     work_left: bool
+    marks: tuple[Mark, ...] = ()
+    aborted: tuple[str, ...] = ()
 
 
 class Aborted(NamedTuple):

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 METHOD: Final = "engine-step/1"
 _HALF_PS_PER_NS: Final = 2000
@@ -43,10 +43,11 @@ class RowWork(NamedTuple):
 class Profile:
     """Cost of a step in picoseconds: fixed, per token, per token x context, and what LoRA adds.
 
-    The quality fields come from the half of the steps that the fit did not see, in parts per million; they and `steps`
-    are not part of the hash.
+    The quality fields come from the half of the steps that the fit did not see, in parts per million; they, `steps` and
+    `seen` are not part of the hash.
     """
 
+    method: ClassVar[str] = METHOD
     a: int
     """Per step."""
     b_p: int
@@ -69,6 +70,8 @@ class Profile:
     """How many steps the fit saw, both halves together."""
     error_ppm: dict[str, int] = field(default_factory=dict, compare=False)
     """Median relative error per step class: `prefill`, `decode`, `mixed`."""
+    seen: dict[str, int] = field(default_factory=dict, compare=False)
+    """Where it is valid: the largest `rows`, `tokens`, `context` and `adapters` of a step in the fit; beyond, it extrapolates."""
 
     def __post_init__(self) -> None:
         for name in COEFFICIENTS:

@@ -9,8 +9,9 @@ import time
 from collections.abc import Callable, Hashable, Iterable
 from typing import NamedTuple
 
-from serving.metering.channel import Held, Message
-from serving.metering.events import Aborted, Bye, Entered, Hello, Loaded, LoadSpan, Row, Step, Woke
+from serving.metering.channel import Ended, Held, Told
+from serving.metering.events import Aborted, Bye, Entered, Hello, Loaded, LoadSpan, Mark, Rows, Woke
+from telemetry.engine_time import SystemCause
 
 HELD_EVERY_NS = 200_000_000
 """How often what the engine holds is reported while steps run."""
@@ -20,7 +21,7 @@ class _Open(NamedTuple):
     """A step that was scheduled and has not been answered by the device yet."""
 
     entry_ns: int
-    rows: tuple[Row, ...]
+    rows: Rows
     cached: tuple[tuple[str, int], ...]
     preempted: tuple[str, ...]
 
@@ -30,7 +31,7 @@ class Recorder:
 
     def __init__(
         self,
-        send: Callable[[Message], None],
+        send: Callable[[Told], None],
         clock: Callable[[], int] = time.monotonic_ns,
         utc: Callable[[], int] = time.time_ns,
     ) -> None:
@@ -39,7 +40,9 @@ class Recorder:
         self._utc = utc
         self._open: dict[Hashable, _Open] = {}
         self._left: list[str] = []
+        self._given_up: set[str] = set()
         self._loads: list[LoadSpan] = []
+        self._marks: list[Mark] = []
         self._previous_end_ns = 0
         self._seq = 0
         self._awake = False
@@ -75,16 +78,18 @@ class Recorder:
         self,
         step: Hashable,
         entry_ns: int,
-        rows: Iterable[Row],
+        rows: Rows,
         cached: Iterable[tuple[str, int]],
         preempted: Iterable[str],
     ) -> None:
-        """A step was scheduled; scheduling was entered at `entry_ns`."""
-        self._open[step] = _Open(entry_ns, tuple(rows), tuple(cached), tuple(preempted))
+        """A step was scheduled; scheduling was entered at `entry_ns`. Nobody changes `rows` any more."""
+        self._open[step] = _Open(entry_ns, rows, tuple(cached), tuple(preempted))
 
-    def left(self, request: str) -> None:
-        """A request left the scheduler, for whatever reason."""
+    def left(self, request: str, given_up: bool = False) -> None:
+        """A request left the scheduler, for whatever reason; `given_up` when nobody wants it any more."""
         self._left.append(request)
+        if given_up:
+            self._given_up.add(request)
 
     def ended(self, step: Hashable, end_ns: int, work_left: Callable[[], bool]) -> None:
         """A step's results are in the scheduler. Steps end in the order they began; one that never began leaves a hole in `seq`."""
@@ -94,26 +99,37 @@ class Recorder:
             return
         start_ns, self._previous_end_ns = max(begun.entry_ns, self._previous_end_ns), end_ns
         self._awake = bool(self._open) or work_left()
+        finished = self._take_left()
         self._send(
-            Step(
+            Ended(
                 seq=seq,
                 start_ns=start_ns,
                 end_ns=end_ns,
                 rows=begun.rows,
                 cached=begun.cached,
-                finished=self._take_left(),
+                finished=finished,
                 preempted=begun.preempted,
                 loads=self._take_loads(),
                 work_left=self._awake,
+                marks=self._take_marks(),
+                aborted=self._take_given_up(finished),
             )
         )
+
+    def did(self, cause: SystemCause, start_ns: int) -> None:
+        """From `start_ns` until now the engine's thread did this; it counts between steps while requests are there."""
+        if self._awake and not self._open:
+            last = self._marks[-1].end_ns if self._marks else 0
+            self._marks.append(Mark(cause, max(start_ns, last), self._clock()))
 
     def aborted(self, work_left: bool) -> None:
         """Requests were thrown out; inside a step that step tells it, and nothing is sent when none were."""
         if self._open or not self._left:
             return
         self._awake = work_left
-        self._send(Aborted(self._take_left(), self._clock(), work_left))
+        left = self._take_left()
+        self._take_given_up(left)
+        self._send(Aborted(left, self._clock(), work_left))
 
     def loaded(self, spans: Iterable[LoadSpan]) -> None:
         """Adapters were loaded or activated; inside a step that step tells it."""
@@ -123,23 +139,38 @@ class Recorder:
 
     def holds(self, held: Held, at_once: bool) -> None:
         """Tell what the engine holds, if that changed; not more often than HELD_EVERY_NS unless `at_once`."""
-        if held == self._held:
-            return
-        now = self._clock()
-        if at_once or now - self._held_ns >= HELD_EVERY_NS:
-            self._held, self._held_ns = held, now
+        if held != self._held and (at_once or self.holds_due):
+            self._held, self._held_ns = held, self._clock()
             self._send(held)
+
+    @property
+    def holds_due(self) -> bool:
+        """Whether HELD_EVERY_NS passed since what the engine holds was told."""
+        return self._clock() - self._held_ns >= HELD_EVERY_NS
 
     def bye(self) -> None:
         """Measured time ends now."""
         self._send(Bye(self._clock()))
 
     def _take_left(self) -> tuple[str, ...]:
+        if not self._left:
+            return ()
         # With two steps in flight a request can be done while the later step still has a row of it: it leaves with that one.
-        pending = {row.request for step in self._open.values() for row in step.rows}
+        pending = {request for step in self._open.values() for request in step.rows.requests}
         left = tuple(name for name in self._left if name not in pending)
         self._left = [name for name in self._left if name in pending]
         return left
+
+    def _take_given_up(self, left: tuple[str, ...]) -> tuple[str, ...]:
+        if not self._given_up:
+            return ()
+        given_up = tuple(name for name in left if name in self._given_up)
+        self._given_up.difference_update(given_up)
+        return given_up
+
+    def _take_marks(self) -> tuple[Mark, ...]:
+        marks, self._marks = tuple(self._marks), []
+        return marks
 
     def _take_loads(self) -> tuple[LoadSpan, ...]:
         loads, self._loads = tuple(self._loads), []

@@ -2,7 +2,8 @@
 
 Works with asynchronous scheduling (two steps in flight) and without. The meter never raises into the engine; what it could not
 tell shows as a hole in its numbers. Configured by vLLM's `additional_config`:
-`{"loraledger": {"address": "ipc://...", "emitter": "eng-...", "engine": "<id in the catalog>"}}`.
+`{"loraledger": {"address": "ipc://...", "emitter": "eng-...", "engine": "<id in the catalog>"}}`, or for an engine that no
+gateway embeds, what `serving.metering.remote` reads.
 """
 
 from __future__ import annotations
@@ -14,13 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from vllm.v1.core.sched.async_scheduler import AsyncScheduler
+from vllm.v1.request import RequestStatus
 
-from serving import lora_events
+from serving import lora_events, vllm_calls
 from serving.adapters import CONFIG_FILE, WEIGHTS_FILE
 from serving.errors import ServingError
+from serving.metering import remote
 from serving.metering.channel import Held, Sender
-from serving.metering.events import Row
+from serving.metering.events import Rows
 from serving.metering.recorder import Recorder
+from telemetry.engine_time import SystemCause
 
 CONFIG_KEY = "loraledger"
 ATTEMPT_ARG = "ll_attempt"
@@ -43,22 +47,28 @@ class MeterScheduler(AsyncScheduler):  # type: ignore[misc]
             raise ServingError(
                 "could not start the meter: vLLM did not load our plugin; VLLM_PLUGINS must name loraledger"
             )
+        if remote.ENDPOINT_KEY in settings:
+            beside = remote.start(settings)
+            settings = {"address": beside.address, "emitter": beside.emitter, "engine": beside.engine}
         self._sender = Sender(settings["address"])
         self._recorder = Recorder(self._sender.send)
         self._waits_for_files = False
         lora_events.LOG.drain()
         lora_events.LOG.on_change = self._adapters_changed
+        vllm_calls.after_each(lambda entry_ns: self._recorder.did(SystemCause.UTILITY, entry_ns))
         self._recorder.hello(settings["emitter"], settings["engine"])
         self._tell_held(at_once=True)
 
     def add_request(self, request: Any) -> None:
         """See vLLM. Tells that the request is here."""
+        entry_ns = time.monotonic_ns()
         known = request.request_id in self.requests
         super().add_request(request)
         if request.lora_request is not None and request.lora_request.lora_int_id not in lora_events.LOG.host:
             self._waits_for_files = True
         if not known:
             self._metered(self._tell_entered, request)
+        self._recorder.did(SystemCause.INTAKE, entry_ns)
 
     def schedule(self, *args: Any, **kwargs: Any) -> Any:
         """See vLLM. Notes who is in the step."""
@@ -82,7 +92,8 @@ class MeterScheduler(AsyncScheduler):  # type: ignore[misc]
         return finished
 
     def _free_request(self, request: Any, *args: Any, **kwargs: Any) -> Any:
-        self._metered(self._recorder.left, request.request_id)
+        given_up = request.status is RequestStatus.FINISHED_ABORTED
+        self._metered(self._recorder.left, request.request_id, given_up)
         return super()._free_request(request, *args, **kwargs)
 
     def shutdown(self) -> None:
@@ -110,20 +121,18 @@ class MeterScheduler(AsyncScheduler):  # type: ignore[misc]
         )
 
     def _note_step(self, output: Any, entry_ns: int) -> None:
-        # vLLM has already advanced num_computed_tokens by what it scheduled.
-        requests = self.requests
-        rows = [Row(name, n, requests[name].num_computed_tokens - n) for name, n in output.num_scheduled_tokens.items()]
+        new = output.scheduled_new_reqs
         # Some model runners take a request that resumes after a preemption as new.
-        cached = [
-            (new.req_id, new.num_computed_tokens)
-            for new in output.scheduled_new_reqs
-            if not requests[new.req_id].num_preemptions
-        ]
-        self._recorder.began(id(output), entry_ns, rows, cached, output.preempted_req_ids or ())
+        cached = [(r.req_id, r.num_computed_tokens) for r in new if not self.requests[r.req_id].num_preemptions]
+        self._recorder.began(id(output), entry_ns, _rows(output, new), cached, output.preempted_req_ids or ())
 
     def _tell_step(self, output: Any, end_ns: int) -> None:
-        self._recorder.ended(id(output), end_ns, self.has_requests)
-        self._tell_held(at_once=not self._recorder.in_step and not self.running)
+        recorder = self._recorder
+        recorder.ended(id(output), end_ns, self.has_requests)
+        empty = not recorder.in_step and not self.running
+        if empty or recorder.holds_due:
+            self._tell_held(at_once=empty)
+        recorder.did(SystemCause.METER, end_ns)
 
     def _tell_aborted(self) -> None:
         self._recorder.aborted(self.has_requests())
@@ -162,3 +171,16 @@ class MeterScheduler(AsyncScheduler):  # type: ignore[misc]
 
 def _has_files(directory: Path) -> bool:
     return (directory / CONFIG_FILE).is_file() and (directory / WEIGHTS_FILE).is_file()
+
+
+def _rows(output: Any, new: Any) -> Rows:
+    """Who is in the step, taken from the lists that vLLM makes for its workers before it counts the step's tokens as computed."""
+    ongoing, scheduled = output.scheduled_cached_reqs, output.num_scheduled_tokens
+    requests, before = ongoing.req_ids, ongoing.num_computed_tokens
+    if new:
+        requests = [*requests, *(request.req_id for request in new)]
+        before = [*before, *(request.num_computed_tokens for request in new)]
+    tokens = list(scheduled.values())
+    if requests != list(scheduled):
+        tokens = [scheduled[request] for request in requests]
+    return Rows(requests, tokens, before)

@@ -8,8 +8,9 @@ from typing import Final
 from serving.metering.attempts import Attempts, Request
 from serving.metering.events import LoadSpan, Step
 from serving.metering.loads import is_cold
-from serving.metering.profile import Profile, RowWork
-from serving.metering.split import RowShare, deal, split_step
+from serving.metering.models import StepModel, split_step
+from serving.metering.profile import RowWork
+from serving.metering.split import RowShare, deal
 from serving.metering.windows import WindowBook, minutes
 from telemetry.engine_time import SystemCause
 
@@ -23,7 +24,7 @@ def book_step(
     spans: Sequence[LoadSpan],
     book: WindowBook,
     attempts: Attempts,
-    profile: Profile,
+    profile: StepModel,
 ) -> list[str]:
     """Book `interval` (UTC; the book's cursor stands at its start) and return the attempts that were in the step.
 
@@ -51,6 +52,7 @@ def book_step(
     free = [_free(piece, spans) for piece in pieces]
     predicted = profile.predict_ns(works)
     stall = max(sum(free) - STALL_FACTOR * predicted, 0) if predicted else 0
+    saved = [scaled(saving, sum(free) - stall, predicted) for saving in saved]
     parts = zip(pieces, free, deal(stall, free), deal(predicted, free), strict=True)
     for (start, end), net, stalled, expected in parts:
         last = end == end_ns
@@ -66,6 +68,13 @@ def book_step(
         book.step(expected, last)
         book.move(end)
     return list(dict.fromkeys(request.attempt.key for request in requests))
+
+
+def scaled(saving: tuple[int, int], took_ns: int, predicted_ns: int) -> tuple[int, int]:
+    """A saving by the model in the measured time of the step that had it: its rows are charged what it took, not what was predicted."""
+    if not predicted_ns:
+        return saving
+    return saving[0] * took_ns // predicted_ns, saving[1] * took_ns // predicted_ns
 
 
 def _first_time(work: RowWork) -> tuple[int, int]:

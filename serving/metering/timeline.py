@@ -14,6 +14,9 @@ class Owner(Enum):
 
     IDLE = "idle"
     LOOP = "loop"
+    METER = "meter"
+    INTAKE = "intake"
+    UTILITY = "utility"
     NOBODY = "nobody"
     """Unattributed: no cause was seen."""
 

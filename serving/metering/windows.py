@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from serving.metering.attempts import Attempt
-from serving.metering.profile import METHOD
 from serving.metering.split import RowShare
 from telemetry.engine_time import MINUTE_NS, MeterWindow, Share, SystemCause
 
@@ -26,6 +25,8 @@ class Totals:
     )
     tenant_ns: dict[str, int] = field(default_factory=dict)
     tenant_adapter_ns: dict[str, int] = field(default_factory=dict)
+    predicted_ns: int = 0
+    """What the step model predicted for the steps that ran."""
 
 
 def minutes(start_ns: int, end_ns: int) -> Iterator[tuple[int, int]]:
@@ -39,14 +40,17 @@ def minutes(start_ns: int, end_ns: int) -> Iterator[tuple[int, int]]:
 
 
 class WindowBook:
-    """Time of one emitter from `start_ns` on (UTC). Book what passed, then `move` the cursor to where it passed to."""
+    """Time of one emitter from `start_ns` on (UTC). Book what passed, then `move` the cursor to where it passed to.
 
-    def __init__(self, emitter: str, engine: str, start_ns: int, profile: str, totals: Totals) -> None:
+    `basis` is (method, profile's hash) of whoever splits the steps.
+    """
+
+    def __init__(self, emitter: str, engine: str, start_ns: int, basis: tuple[str, str], totals: Totals) -> None:
         self.cursor = start_ns
         self.ready: list[MeterWindow] = []
         self._emitter = emitter
         self._engine = engine
-        self._profile = profile
+        self._method, self._profile = basis
         self._totals = totals
         self._seq = 0
         self._begin(start_ns)
@@ -87,6 +91,7 @@ class WindowBook:
         """A step, or the piece of one that lies in this window, with its prediction; it counts where it ends."""
         self._steps += ended
         self._predicted += predicted_ns
+        self._totals.predicted_ns += predicted_ns
 
     def share(
         self, attempt: Attempt, share: RowShare, tokens: tuple[int, int] = (0, 0), saved: tuple[int, int] = (0, 0)
@@ -131,7 +136,7 @@ class WindowBook:
                 Share(key, self._tenants[key], adapter, *parts) for (key, adapter), parts in self._shares.items()
             ),
             predicted_ns=self._predicted,
-            method=METHOD,
+            method=self._method,
             profile=self._profile,
         )
         window.check()

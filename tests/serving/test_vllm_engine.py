@@ -16,12 +16,13 @@ import pytest
 
 pytest.importorskip("vllm")
 
+from billing.counters import Counted, explain
 from catalog.model import BaseModelSpec, Engine
 from serving.engine import AdapterFiles
 from serving.errors import AdapterLoadFailed, EngineStartFailed
 from serving.metering.accounting import Measured
 from serving.vllm_engine import VllmEngine, start_vllm
-from telemetry.engine_time import AdapterLoad, EngineSession, LoadCause, MeterWindow, SessionEvent
+from telemetry.engine_time import AdapterLoad, EngineCounters, EngineSession, LoadCause, MeterWindow, SessionEvent
 
 pytestmark = [
     pytest.mark.engine,
@@ -40,7 +41,7 @@ PROMPT = "def total(values): return sum(values)  # " * 10
 class World:
     runner: asyncio.Runner
     door: VllmEngine
-    values: list[MeterWindow | AdapterLoad | EngineSession]
+    values: list[MeterWindow | AdapterLoad | EngineSession | EngineCounters]
     children: set[int]
     attempts: dict[str, Measured] = field(default_factory=dict)
 
@@ -75,7 +76,7 @@ class World:
 
 @pytest.fixture(scope="module")
 def world(engine_home: Path) -> Iterator[World]:
-    values: list[MeterWindow | AdapterLoad | EngineSession] = []
+    values: list[MeterWindow | AdapterLoad | EngineSession | EngineCounters] = []
     before = {child.pid for child in psutil.Process().children(recursive=True)}
     engine = Engine(id="cpu-0", gpu_type="demo-cpu", max_loras=2, max_cpu_loras=8, max_num_seqs=16)
     with asyncio.Runner() as runner:
@@ -299,6 +300,14 @@ def test_stopped_in_order_it_leaves_no_process_and_every_nanosecond_has_an_owner
     assert (reload.adapter, reload.stalled) == ("adapter-0", ("gw-1:70",))
     assert sum(one.engine_ns for one in loads) == sum(ns for window in windows for ns in window.cold_ns.values())
 
+    (counters,) = (value for value in world.values if isinstance(value, EngineCounters) and value.final)
+    taken = world.attempts.values()
+    counted = Counted(len(taken), sum(one.input_tokens for one in taken), sum(one.output_tokens for one in taken))
+    gaps = explain(counters, counted)
+    assert [gap.unexplained for gap in gaps] == [0] * len(gaps), gaps
+    assert sum(counters.requests.values()) == counters.meter["requests"] - counters.meter["aborted_requests"]
+    assert counters.output_tokens > 0
+
     sessions = [value for value in world.values if isinstance(value, EngineSession)]
     told = [session.event for session in sessions if session.event is not SessionEvent.HEARTBEAT]
     assert told == [SessionEvent.STARTED, SessionEvent.UP, SessionEvent.STOPPED]
@@ -309,7 +318,7 @@ def test_stopped_in_order_it_leaves_no_process_and_every_nanosecond_has_an_owner
 
 
 def test_an_engine_that_cannot_start_says_why_and_leaves_nothing(engine_home: Path, tmp_path: Path) -> None:
-    values: list[MeterWindow | AdapterLoad | EngineSession] = []
+    values: list[MeterWindow | AdapterLoad | EngineSession | EngineCounters] = []
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "config.json").write_text('{"model_type": "llama", "architectures": ["NoSuchModel"]}')
     before = {child.pid for child in psutil.Process().children(recursive=True)}

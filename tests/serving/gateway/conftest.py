@@ -24,6 +24,7 @@ from serving.gateway.clock import Clock
 from serving.gateway.limits import Limits
 from serving.routing import RouteRecord
 from telemetry.engine_time import Opened
+from telemetry.forward import Both, Forwarder
 from telemetry.metrics import Metrics
 from telemetry.names import Attr, EventName
 from telemetry.otlp import EventRow, SpanRow, parse_line
@@ -210,13 +211,17 @@ def run_bench(tmp_path: Path) -> RunBench:
         limits: Limits = Limits(),  # noqa: B008
         operator_token: str | None = None,
         start: bool = False,
+        buffer_bytes: int = 64 << 20,
+        forwarder: Forwarder | None = None,
     ) -> None:
         async def main() -> None:
             clock = ManualClock()
             path = tmp_path / "catalog.yaml"
             path.write_text(catalog or catalog_of())
             disk = Disk()
-            spool = Spool(tmp_path / "spool", commit_interval_s=0.0, retry_s=0.02, opener=disk.open)
+            spool = Spool(
+                tmp_path / "spool", commit_interval_s=0.0, retry_s=0.02, buffer_bytes=buffer_bytes, opener=disk.open
+            )
             metrics = Metrics(clock=clock.mono_ns)
             engine = FakeEngine(clock, device=device)
             source = CatalogSource(path)
@@ -231,7 +236,7 @@ def run_bench(tmp_path: Path) -> RunBench:
                 door=engine,
                 source=source,
                 spool=spool,
-                tracing=Tracing(spool),
+                tracing=Tracing(Both(spool, forwarder) if forwarder is not None else spool),
                 metrics=metrics,
                 secret=b"s" * 32,
                 read_adapter=read,
@@ -241,6 +246,7 @@ def run_bench(tmp_path: Path) -> RunBench:
                 limits=limits,
                 operator_token=operator_token,
                 catalog_poll_s=0.01,
+                forwarder=forwarder,
             )
             bench = Bench(tmp_path, clock, engine, gateway, spool, metrics, disk, source, path)
             try:

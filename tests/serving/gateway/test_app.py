@@ -146,8 +146,10 @@ def test_what_a_client_must_not_set_never_reaches_the_engine(field: str, value: 
         assert body["vllm_xargs"] == {"ll_attempt": record.attempt_key, "ll_tenant": "clinic"}
         assert body["cache_salt"] == plain["cache_salt"] != "stolen"
         assert body.keys() == plain.keys()
-        assert headers.keys() == clean.keys() == {"accept", "content-type", "content-length", "x-request-id"}
+        ours = {"content-type", "content-length", "x-request-id", "traceparent"}
+        assert headers.keys() == clean.keys() == {"accept", *ours}
         assert headers["x-request-id"] == record.request_id
+        assert headers["traceparent"].startswith(f"00-{record.trace_id}-")
 
     run_bench(test)
 

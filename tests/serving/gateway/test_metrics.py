@@ -10,6 +10,14 @@ from typing import Any
 
 import httpx
 
+from alerts.rules import metric_names_used as alerts_use
+from dashboards.queries import metric_names_used as boards_use
+from telemetry import names
+
+OURS = {metric.name for metric in names.METRICS}
+WHEN_SOMETHING_IS_WRONG = {names.REQUEST_ERRORS.name, names.LABEL_OVERFLOW.name, names.METER_MISSING.name}
+"""Their series begin with the first fault."""
+
 Ask = Callable[..., dict[str, Any]]
 Run = Callable[..., None]
 
@@ -118,9 +126,42 @@ def test_costs_come_from_the_ledgers_last_good_snapshot_with_its_age(run_bench: 
         assert value(scrape, "lora_cost_per_million_tokens", tenant="clinic") == 12.3
         assert value(scrape, "lora_memory_cost_per_hour", tenant="clinic") is None
         assert value(scrape, "loraledger_snapshot_age_seconds") == 60
+        assert value(scrape, "loraledger_record_gaps") is None
+        assert value(scrape, "loraledger_tenant_revenue", tenant="clinic") is None
         path.write_text("{")
         bench.clock.advance(10**9)
         assert value((await bench.get("/metrics")).text, "loraledger_snapshot_age_seconds") == 61
+
+    run_bench(test)
+
+
+def test_every_number_that_warns_or_is_shown_is_in_a_scrape(run_bench: Run, ask: Ask) -> None:
+    async def test(bench: Any) -> None:
+        await bench.post(ask("word " * 40, model="coder", stream=True))
+        await bench.post(ask(model="lingo"), "bank")
+        amounts = {"cost_per_million_tokens": "12.3", "memory_cost_per_hour": "1", "cost": "4.5", "revenue": "6"}
+        standing = {
+            "quarantine_records": 2,
+            "record_gaps": 3,
+            "close_overdue_ns": 4 * 10**9,
+            "price_missing_ns": 5 * 10**9,
+        }
+        snapshot = {"published_at": "2026-09-21T14:12:20+00:00", "ledger": standing, "tenants": {"clinic": amounts}}
+        (bench.directory / "snapshot.json").write_text(json.dumps(snapshot))
+        scrape = (await bench.get("/metrics")).text
+        assert value(scrape, "loraledger_tenant_cost", tenant="clinic") == 4.5
+        assert value(scrape, "loraledger_tenant_revenue", tenant="clinic") == 6
+        assert value(scrape, "loraledger_quarantine_records") == 2
+        assert value(scrape, "loraledger_record_gaps") == 3
+        assert value(scrape, "loraledger_close_overdue_seconds") == 4
+        assert value(scrape, "loraledger_price_missing_seconds") == 5
+        predicted = value(scrape, "loraledger_step_predicted_seconds_total", engine="fake-0")
+        assert predicted == bench.engine.state().predicted_ns / 1e9 > 0
+
+        told = set(re.findall(r"^# TYPE (\S+) ", scrape, re.MULTILINE))
+        used = {name for name in alerts_use() | boards_use() if name in OURS}
+        assert used > {names.RECORD_GAPS.name, names.TENANT_COST.name, names.STEP_PREDICTED.name}
+        assert used - told - WHEN_SOMETHING_IS_WRONG == set()
 
     run_bench(test)
 

@@ -22,7 +22,7 @@ from serving.gateway.build import Gateway, build_gateway
 from serving.gateway.catalog_source import CatalogSource
 from serving.tiny_model import TinyModel, builtin_path
 from serving.vllm_engine import VllmEngine, start_vllm
-from telemetry.engine_time import AdapterLoad, EngineSession, MeterWindow
+from telemetry.engine_time import AdapterLoad, EngineCounters, EngineSession, MeterWindow
 from telemetry.metrics import Metrics
 from telemetry.names import Attr
 from telemetry.otlp import parse_line
@@ -47,7 +47,7 @@ class World:
 
     def __init__(self, home: Path, directory: Path, tiny: TinyModel) -> None:
         self.runner = asyncio.Runner()
-        self.values: list[MeterWindow | AdapterLoad | EngineSession] = []
+        self.values: list[MeterWindow | AdapterLoad | EngineSession | EngineCounters] = []
         self.directory = directory
         self.spool = Spool(directory)
         self.home, self.tiny = home, tiny

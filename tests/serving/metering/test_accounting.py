@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 import pytest
 
 from serving.metering.accounting import Accountant, EventRefused
-from serving.metering.events import Aborted, Bye, Entered, Event, Hello, Loaded, LoadSpan, Row, Step, Woke
+from serving.metering.events import Aborted, Bye, Entered, Event, Hello, Loaded, LoadSpan, Mark, Row, Step, Woke
 from serving.metering.profile import Profile
-from telemetry.engine_time import AdapterLoad, LoadCause, MeterWindow
+from telemetry.engine_time import AdapterLoad, LoadCause, MeterWindow, SystemCause
 
 MS = 1_000_000
 MONO = 77_000_000_000
@@ -68,6 +68,7 @@ class Engine:
         cached: Sequence[tuple[str, int]] = (),
         left: bool = True,
         seq: int | None = None,
+        marks: Sequence[tuple[SystemCause, int, int]] = (),
     ) -> None:
         self.seq = self.seq if seq is None else seq
         self.take(
@@ -81,6 +82,7 @@ class Engine:
                 preempted=tuple(preempted),
                 loads=tuple(loads),
                 work_left=left,
+                marks=tuple(Mark(cause, MONO + since * MS, MONO + until * MS) for cause, since, until in marks),
             )
         )
         self.seq += 1
@@ -131,6 +133,31 @@ def test_time_is_idle_loop_step_and_empty_step_and_nothing_else() -> None:
     }
 
 
+def test_time_between_steps_has_the_cause_that_was_told_and_loads_and_idle_time_come_first() -> None:
+    engine = Engine()
+    engine.woke(100)
+    engine.enter("r", at=100)
+    engine.step(105, 119, ("r", 4, 0), marks=[(SystemCause.INTAKE, 98, 102)])
+    engine.take(Loaded((span("law", "read", 123, 126),)))
+    engine.step(
+        130,
+        141,
+        ("r", 1, 4),
+        finished=["r"],
+        left=False,
+        marks=[(SystemCause.METER, 119, 120), (SystemCause.UTILITY, 122, 128)],
+    )
+    (window,) = engine.finish(141)
+    assert window.idle_ns == 100 * MS
+    assert window.cold_ns == {"law": 3 * MS}
+    assert window.system_ns == {
+        "intake": 2 * MS,
+        "meter": 1 * MS,
+        "utility": 3 * MS,
+        "loop": (3 + 2 + 2) * MS,
+    }
+
+
 def test_an_attempt_is_measured_when_its_last_request_left() -> None:
     engine = Engine()
     assert not engine.meter.knows("gw-1:7")
@@ -139,14 +166,14 @@ def test_an_attempt_is_measured_when_its_last_request_left() -> None:
     engine.enter("0_r", prompt=6, attempt="gw-1:7")
     engine.enter("1_r", prompt=6, attempt="gw-1:7")
     engine.step(0, 16, ("0_r", 6, 0))
-    engine.step(16, 28, ("0_r", 1, 6), ("1_r", 2, 4), cached=[("1_r", 4)], finished=["0_r"])
+    engine.step(16, 29, ("0_r", 1, 6), ("1_r", 2, 4), cached=[("1_r", 4)], finished=["0_r"])
     assert engine.meter.measured("gw-1:7") is None
-    engine.step(28, 39, ("1_r", 1, 6), finished=["1_r"], left=False)
+    engine.step(29, 40, ("1_r", 1, 6), finished=["1_r"], left=False)
     measured = engine.meter.measured("gw-1:7")
     assert measured is not None
     assert (measured.input_tokens, measured.cached_tokens, measured.output_tokens) == (6, 0, 2 + 2)
     (part,) = measured.slices
-    assert part.base_ns == 39 * MS
+    assert part.base_ns == 40 * MS
     assert part.kv_saved_base_ns == 4 * MS
     engine.meter.forget("gw-1:7")
     assert not engine.meter.knows("gw-1:7")
@@ -235,12 +262,13 @@ def test_a_prefix_hit_saves_time_once_also_when_the_request_comes_back() -> None
     engine = Engine()
     engine.woke(0)
     engine.enter("r", adapter="law", prompt=9)
-    engine.step(0, 10, ("r", 3, 6), cached=[("r", 6)])
-    engine.step(10, 20, ("r", 3, 6), preempted=["r"], finished=["r"], left=False)
+    engine.step(0, 44, ("r", 3, 6), cached=[("r", 6)])
+    engine.step(44, 54, ("r", 3, 6), preempted=["r"], finished=["r"], left=False)
     measured = engine.meter.measured("gw-1:r")
     assert measured is not None
     (part,) = measured.slices
-    assert (part.kv_saved_base_ns, part.kv_saved_adapter_ns) == (6 * MS, 6 * MS)
+    # Twice 6 ms: the step took twice the 22 ms that were predicted, and its rows are charged that.
+    assert (part.kv_saved_base_ns, part.kv_saved_adapter_ns) == (12 * MS, 12 * MS)
     assert (measured.cached_tokens, measured.output_tokens) == (6, 1)
     assert part.recompute_ns == 10 * MS
 

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from serving.metering.accounting import Accountant, EventRefused
-from serving.metering.events import Aborted, Bye, Entered, Event, Hello, Loaded, LoadSpan, Row, Step, Woke
+from serving.metering.events import Aborted, Bye, Entered, Event, Hello, Loaded, LoadSpan, Mark, Row, Step, Woke
 from serving.metering.profile import DEFAULT_PROFILE
-from telemetry.engine_time import MINUTE_NS, MeterWindow
+from telemetry.engine_time import MINUTE_NS, MeterWindow, SystemCause
 from telemetry.usage import QUARTER_NS
 
 MONO = 123_456_789_012
@@ -65,7 +65,9 @@ class Life:
     def step(self, pick: int, ns: int) -> None:
         if not self.live:
             return self.wait(pick, ns)
-        self.now += (pick % 4) * 70_000
+        causes = (SystemCause.METER, SystemCause.INTAKE, SystemCause.UTILITY)[: pick % 4]
+        marks = tuple(Mark(cause, self.now + 70_000 * n, self.now + 70_000 * (n + 1)) for n, cause in enumerate(causes))
+        self.now += (pick % 4) * 70_000 + pick % 100
         start = self.now
         rows, cached, finished, loads = [], [], [], []
         for rid, state in list(self.live.items())[: 1 + pick % 6]:
@@ -99,7 +101,16 @@ class Life:
         preempted, self.preempted = tuple(self.preempted), set()
         self.awake = bool(self.live)
         step = Step(
-            self.seq, start, self.now, tuple(rows), tuple(cached), tuple(finished), preempted, tuple(loads), self.awake
+            self.seq,
+            start,
+            self.now,
+            tuple(rows),
+            tuple(cached),
+            tuple(finished),
+            preempted,
+            tuple(loads),
+            self.awake,
+            marks,
         )
         self.seq += 1
         self.send(step)

@@ -42,6 +42,9 @@ def test_a_known_profile_is_found_again_under_noise_and_stalls() -> None:
         assert found.predict_ns(step.rows) == pytest.approx(step.duration_ns, rel=0.02)
     assert found.steps == 3000
     assert found.build == "test"
+    assert found.seen["adapters"] == 4
+    assert found.seen["rows"] == 12
+    assert 256 + 800 < found.seen["context"] <= 2000
     assert set(found.error_ppm) == {"prefill", "decode", "mixed"}
     assert all(10_000 < error < 30_000 for error in found.error_ppm.values())
 

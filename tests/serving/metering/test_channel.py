@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from serving.errors import ChannelClosed, EventInvalid
-from serving.metering.channel import Held, Message, Receiver, Sender, decode, encode
-from serving.metering.events import Aborted, Bye, Entered, Hello, Loaded, LoadSpan, Row, Step, Woke
+from serving.metering.channel import Ended, Held, Message, Receiver, Sender, Told, decode, encode
+from serving.metering.events import Aborted, Bye, Entered, Hello, Loaded, LoadSpan, Mark, Row, Rows, Step, Woke
+from telemetry.engine_time import SystemCause
 
 SPAN = LoadSpan("law", "activate", 5, 9, True, 0)
 MESSAGES: list[Message] = [
@@ -23,8 +24,22 @@ MESSAGES: list[Message] = [
 ]
 
 
-@pytest.mark.parametrize("message", MESSAGES, ids=lambda m: type(m).__name__)
-def test_a_message_survives_the_channel(message: Message) -> None:
+def ended(seq: int, requests: list[str], before: list[int], tokens: list[int] | None = None) -> Ended:
+    marks = (Mark(SystemCause.METER, 1, 2),)
+    rows = Rows(requests, tokens or [1] * len(requests), before)
+    return Ended(seq, seq, seq + 1, rows, (), (), (), (), True, marks)
+
+
+def received(receiver: Receiver, most: int) -> list[Message]:
+    got: list[Message] = []
+    while len(got) < most and receiver.wait(5):
+        while (message := receiver.take()) is not None:
+            got.append(message)
+    return got
+
+
+@pytest.mark.parametrize("message", [*MESSAGES, ended(1, ["a"], [0])], ids=lambda m: type(m).__name__)
+def test_a_message_survives_the_channel(message: Told) -> None:
     number, found = decode(encode(5, message))
     assert (number, found, type(found)) == (5, message, type(message))
 
@@ -43,13 +58,41 @@ def test_messages_arrive_in_order_and_skipped_ones_are_counted(tmp_path: Path) -
     sender.skip()
     sender.skip()
     sender.send(MESSAGES[3])
-    got: list[Message] = []
-    while len(got) < 4 and receiver.wait(5):
-        while (message_ := receiver.take()) is not None:
-            got.append(message_)
-    assert got == MESSAGES[:4]
+    assert received(receiver, 4) == MESSAGES[:4]
     assert (sender.lost, receiver.gaps) == (2, 2)
     sender.close()
+    receiver.close()
+
+
+def test_steps_arrive_with_all_their_rows_also_where_names_are_not_repeated(tmp_path: Path) -> None:
+    address = f"ipc://{tmp_path}/m"
+    receiver, sender = Receiver(address), Sender(address)
+    steps = [
+        ended(0, ["a", "b"], [0, 0], [5, 7]),
+        ended(1, ["a", "b"], [5, 7]),
+        ended(2, [], []),
+        ended(3, ["a", "b"], [6, 8]),
+        ended(4, ["b"], [9]),
+        ended(5, ["b"], [10]),
+    ]
+    for step in steps:
+        sender.send(step)
+    assert received(receiver, len(steps)) == [step.step() for step in steps]
+    assert steps[0].step().rows == (Row("a", 5, 0), Row("b", 7, 0))
+    sender.close()
+    assert sender.cpu_ns > 0
+    receiver.close()
+
+
+def test_a_step_that_cannot_be_said_takes_no_other_with_it(tmp_path: Path) -> None:
+    address = f"ipc://{tmp_path}/m"
+    receiver, sender = Receiver(address), Sender(address)
+    for step in (ended(0, ["a"], [0]), ended(1, ["a"], [2**70]), ended(2, ["a"], [2]), ended(3, ["a"], [3, 4])):
+        sender.send(step)
+    with pytest.raises(EventInvalid, match="step 3"):
+        received(receiver, 4)
+    sender.close()
+    assert (sender.lost, receiver.gaps) == (1, 1)
     receiver.close()
 
 

@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from serving.metering.accounting import Accountant
-from serving.metering.channel import Held, Message
-from serving.metering.events import Aborted, Bye, Entered, Hello, Loaded, LoadSpan, Row, Step, Woke
+from serving.metering.channel import Ended, Held, Message, Told
+from serving.metering.events import Aborted, Bye, Entered, Hello, Loaded, LoadSpan, Mark, Rows, Step, Woke
 from serving.metering.profile import DEFAULT_PROFILE
 from serving.metering.recorder import HELD_EVERY_NS, Recorder
+from telemetry.engine_time import SystemCause
 
 UTC = 1_790_000_000_000_000_000
 
@@ -22,11 +23,14 @@ class Bench:
     def __init__(self) -> None:
         self.now = 5_000_000_000
         self.sent: list[Message] = []
-        self.recorder = Recorder(self.sent.append, lambda: self.now, lambda: UTC)
+        self.recorder = Recorder(self.hear, lambda: self.now, lambda: UTC)
         self.live: dict[str, int] = {}
         self.open: list[int] = []
         self.steps = 0
         self.recorder.hello("eng-1", "cpu-0")
+
+    def hear(self, told: Told) -> None:
+        self.sent.append(told.step() if isinstance(told, Ended) else told)
 
     def enter(self, name: str, adapter: str | None = None) -> None:
         self.live[name] = 0
@@ -35,11 +39,9 @@ class Bench:
     def schedule(self) -> None:
         entry = self.now
         self.now += 100
-        rows = []
-        for name, before in self.live.items():
-            tokens = 10 if before == 0 else 1
-            rows.append(Row(name, tokens, before))
-            self.live[name] = before + tokens
+        before = list(self.live.values())
+        rows = Rows(list(self.live), [10 if none == 0 else 1 for none in before], before)
+        self.live = {name: had + n for name, n, had in zip(*rows, strict=True)}
         self.open.append(self.steps)
         self.recorder.began(self.steps, entry, rows, (), ())
         self.steps += 1
@@ -59,7 +61,7 @@ class Bench:
         return [event for event in self.sent if isinstance(event, Step)]
 
 
-OFTEN = ["enter", "schedule", "schedule", "finish", "finish", "abort", "load"]
+OFTEN = ["enter", "schedule", "schedule", "finish", "finish", "abort", "load", "call"]
 OPERATIONS = st.lists(
     st.tuples(st.sampled_from(OFTEN), st.integers(0, 50_000_000)),
     max_size=60,
@@ -84,6 +86,8 @@ def test_steps_never_overlap_and_everything_is_accounted_for(operations: list[tu
             started = bench.now
             bench.now += 2_000_000
             bench.recorder.loaded([LoadSpan("law", "read", started, bench.now, False, 7)])
+        elif what == "call":
+            bench.recorder.did(SystemCause.UTILITY, bench.now - ns // 2)
     while bench.open:
         bench.now += 1_000
         bench.finish(list(bench.live))
@@ -95,6 +99,8 @@ def test_steps_never_overlap_and_everything_is_accounted_for(operations: list[tu
     steps = bench.steps_sent()
     assert [step.seq for step in steps] == list(range(bench.steps))
     assert all(one.end_ns <= other.start_ns for one, other in pairwise(steps))
+    marks = [mark for step in steps for mark in step.marks]
+    assert all(one.end_ns <= other.start_ns for one, other in pairwise(marks))
     accountant = Accountant(DEFAULT_PROFILE, "cpu-0")
     for event in bench.sent:
         assert not isinstance(event, Held)
@@ -122,6 +128,28 @@ def test_a_pipelined_step_begins_where_the_one_before_it_ended() -> None:
     assert second.finished == ("a",)
 
 
+def test_what_the_thread_did_between_two_steps_goes_with_the_second() -> None:
+    bench = Bench()
+    bench.recorder.did(SystemCause.UTILITY, bench.now)
+    bench.enter("a")
+    bench.schedule()
+    bench.recorder.did(SystemCause.UTILITY, bench.now)
+    bench.finish([])
+    ended = bench.now
+    bench.now += 30
+    bench.recorder.did(SystemCause.METER, ended)
+    bench.now += 20
+    bench.recorder.did(SystemCause.INTAKE, ended + 10)
+    bench.schedule()
+    bench.finish(["a"])
+    first, second = bench.steps_sent()
+    assert first.marks == (), "idle, or inside a step"
+    assert second.marks == (
+        Mark(SystemCause.METER, ended, ended + 30),
+        Mark(SystemCause.INTAKE, ended + 30, ended + 50),
+    )
+
+
 def test_loads_and_aborts_go_with_the_step_they_happen_in_and_alone_between_steps() -> None:
     bench = Bench()
     span = LoadSpan("law", "read", bench.now, bench.now, False, 1)
@@ -139,6 +167,20 @@ def test_loads_and_aborts_go_with_the_step_they_happen_in_and_alone_between_step
     assert step.loads == (span,)
     assert step.finished == ("a",)
     assert bench.sent[-1] == Aborted(("b",), bench.now, False)
+
+
+def test_the_wall_clock_is_read_once_so_its_steps_move_nothing() -> None:
+    bench = Bench()
+    wall = iter([UTC] * 3)
+    bench.recorder = Recorder(bench.hear, lambda: bench.now, lambda: next(wall))
+    bench.recorder.hello("eng-1", "cpu-0")
+    bench.enter("a")
+    bench.schedule()
+    bench.now += 1_000
+    bench.finish(["a"])
+    bench.recorder.bye()
+    assert next(wall, None) is None, "asked three times, for the one anchor"
+    assert bench.steps_sent()[0].end_ns == bench.now
 
 
 def test_waking_is_told_once_for_each_time_the_engine_ran_empty() -> None:

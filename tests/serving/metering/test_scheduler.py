@@ -15,7 +15,7 @@ import pytest
 
 pytest.importorskip("vllm")
 
-from serving import lora_events
+from serving import lora_events, vllm_plugin
 from serving.adapters import WEIGHTS_FILE
 from serving.engine import AdapterFiles
 from serving.errors import ServingError
@@ -89,6 +89,7 @@ class Driver:
         path: Path | None = None,
         max_tokens: int = 3,
         first: int = 100,
+        attempt: str = "",
     ) -> None:
         from vllm import SamplingParams
         from vllm.lora.request import LoRARequest
@@ -98,7 +99,7 @@ class Driver:
         if adapter is not None:
             number = int(adapter.name.rpartition("-")[2]) + 1
             lora = LoRARequest(lora_name=adapter.served_name, lora_int_id=number, lora_path=str(path or adapter.path))
-        extra = {"ll_attempt": f"gw-1:{name}", "ll_tenant": tenant} if tenant else None
+        extra = {"ll_attempt": f"gw-1:{attempt or name}", "ll_tenant": tenant} if tenant else None
         params = SamplingParams(max_tokens=max_tokens, ignore_eos=True, extra_args=extra)
         self.scheduler.add_request(
             Request(
@@ -274,6 +275,63 @@ def test_aborts_are_told_alone_between_steps_and_with_the_step_inside_one(
     assert accounted(events).measured("gw-1:between") is not None
 
 
+def test_a_client_that_leaves_before_during_or_after_prefill_pays_for_what_ran(world: World) -> None:
+    from vllm.v1.request import RequestStatus
+
+    driver, heard = world
+    driver.add("before", 300)
+    driver.scheduler.finish_requests(["before"], RequestStatus.FINISHED_ABORTED)
+    driver.add("during", 300, first=500)
+    driver.schedule()
+    driver.answer()
+    driver.scheduler.finish_requests(["during"], RequestStatus.FINISHED_ABORTED)
+    driver.add("after", 40, max_tokens=50, first=900)
+    for _ in range(3):
+        driver.schedule()
+        driver.answer()
+    driver.scheduler.finish_requests(["after"], RequestStatus.FINISHED_ABORTED)
+    driver.run()
+    accountant = accounted(heard())
+    before, during, after = (accountant.measured(f"gw-1:{name}") for name in ("before", "during", "after"))
+    assert before is not None
+    assert during is not None
+    assert after is not None
+    assert (before.slices, before.output_tokens, before.cached_tokens) == ((), 0, None)
+    assert (during.input_tokens, during.output_tokens) == (300, 0)
+    assert sum(part.base_ns for part in during.slices) > 0
+    assert after.output_tokens == 3
+    assert accountant.totals.owners["unattributed"] == 0
+    tally = accountant.tally()
+    assert (tally.requests, tally.aborted_requests) == (3, 3)
+    assert (tally.aborted_prompt_tokens, tally.aborted_output_tokens) == (640, 3)
+
+
+def test_samples_of_one_prompt_are_one_attempt_and_a_retry_is_another(world: World) -> None:
+    from vllm.v1.request import RequestStatus
+
+    driver, heard = world
+    driver.add("0_chat", 100, attempt="1")
+    driver.add("1_chat", 100, attempt="1")
+    driver.run()
+    driver.add("chat", 100, attempt="2", first=700)
+    driver.schedule()
+    driver.scheduler.finish_requests(["chat"], RequestStatus.FINISHED_ABORTED)
+    driver.run()
+    driver.add("chat", 100, attempt="3", first=700)
+    driver.run()
+    accountant = accounted(heard())
+    both, failed, retried = (accountant.measured(f"gw-1:{n}") for n in (1, 2, 3))
+    assert both is not None
+    assert failed is not None
+    assert retried is not None
+    assert (both.input_tokens, both.output_tokens) == (100, 6)
+    assert (failed.input_tokens, retried.input_tokens, retried.output_tokens) == (100, 100, 3)
+    assert all(sum(part.measured_ns for part in found.slices) > 0 for found in (both, failed, retried))
+    tally = accountant.tally()
+    assert (tally.requests, tally.prompt_tokens, tally.again_prompt_tokens) == (4, 400, 100)
+    assert (tally.claimed_attempts, tally.in_flight_requests) == (0, 0)
+
+
 def test_a_request_past_the_gateway_is_metered_under_its_own_name(
     world: World,
 ) -> None:
@@ -311,6 +369,17 @@ def test_a_meter_that_fails_is_seen_and_the_engine_goes_on(world: World, caplog:
     assert driver.ended
     assert not any(isinstance(event, Entered) for event in events)
     assert heard.gaps == 1  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("metered", [True, False])
+def test_one_flag_chooses_the_metering_scheduler(tiny: TinyModel, metered: bool) -> None:
+    from vllm.engine.arg_utils import AsyncEngineArgs
+
+    vllm_plugin.register()
+    flag = {"additional_config": {"loraledger": {"engine": "cpu-0"}}} if metered else {}
+    arguments = AsyncEngineArgs(model=str(tiny.base_path), max_model_len=512, kv_cache_memory_bytes=64 << 20, **flag)
+    chosen = arguments.create_engine_config().scheduler_config.scheduler_cls
+    assert chosen == ("serving.metering.scheduler.MeterScheduler" if metered else None)
 
 
 def test_an_engine_without_the_meters_address_does_not_start(start: Start) -> None:

@@ -1,0 +1,160 @@
+"""The OTLP endpoint: spans of other services, so that one trace is in one place. For operators; requests come first.
+
+What it takes is on disk before it says so. When the disk refuses or too much waits, the sender is told to come again: the
+spool's memory is for usage records.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import zlib
+from typing import Final
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+from starlette.datastructures import Headers
+from starlette.types import Receive, Scope, Send
+
+from serving.gateway.client import Client
+from serving.gateway.errors import ClientGone, Refusal
+from serving.gateway.limits import Limits
+from serving.gateway.replies import reply
+from telemetry.errors import LineInvalid, SpoolWriteFailed
+from telemetry.otlp_receive import Received, received
+from telemetry.spool import Spool
+
+log = logging.getLogger(__name__)
+
+TRACES: Final = "/v1/traces"
+PROTOBUF: Final = "application/x-protobuf"
+JSON: Final = "application/json"
+MOST_AT_ONCE: Final = 8
+"""Messages in hand at once; senders beyond are told to come again."""
+HELD_BYTES: Final = 8 << 20
+"""With more lines than this waiting for the disk, spans of others are not taken."""
+RETRY_AFTER_S: Final = 5
+_INVALID, _UNAVAILABLE = 3, 14
+_MESSAGE_BYTES: Final = 120
+
+
+class _Refused(Exception):
+    """The message is not taken. `http_status` 503 asks the sender to come again; the others say that it need not."""
+
+    def __init__(self, http_status: int, fact: str) -> None:
+        self.http_status, self.fact = http_status, fact
+        super().__init__(fact)
+
+
+class SpanIntake:
+    """Takes OTLP/HTTP trace messages, protobuf or JSON, gzipped or not, and appends their spans to the spool."""
+
+    def __init__(self, spool: Spool, limits: Limits) -> None:
+        self._spool, self._limits = spool, limits
+        self._in_hand = 0
+        self._parsing = asyncio.Semaphore(1)
+        self.spans = 0
+        """Spans taken."""
+        self.refused = 0
+        """Messages refused."""
+
+    async def take(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One message, answered as OTLP/HTTP asks for: 200, 4xx when it is no good, 503 to come again."""
+        headers = Headers(scope=scope)
+        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        client = Client(receive, send)
+        self._in_hand += 1
+        try:
+            taken = await self._take(client, headers, kind)
+        except _Refused as refused:
+            self.refused += 1
+            await _refuse(send, kind, refused)
+        except ClientGone:
+            self.refused += 1
+        else:
+            self.spans += taken.spans
+            await _thank(send, kind, taken)
+        finally:
+            self._in_hand -= 1
+            client.close()
+
+    async def _take(self, client: Client, headers: Headers, kind: str) -> Received:
+        if kind not in (PROTOBUF, JSON):
+            raise _Refused(415, f"send {PROTOBUF} or {JSON}")
+        self._must_have_room()
+        length = headers.get("content-length", "")
+        limits = self._limits
+        try:
+            body = await client.body(
+                int(length) if length.isdecimal() and len(length) < 20 else None, limits.body_bytes, limits.body_s
+            )
+        except Refusal as refusal:
+            raise _Refused(refusal.http_status, refusal.message) from refusal
+        try:
+            # One at a time and off the event loop: requests that are being served must not wait for a parser.
+            async with self._parsing:
+                taken = await asyncio.to_thread(
+                    _read, body, headers.get("content-encoding", ""), kind == PROTOBUF, limits.body_bytes
+                )
+        except LineInvalid as error:
+            raise _Refused(400, error.reason) from error
+        if taken.line is not None:
+            self._must_have_room()
+            await self._store(taken.line)
+        return taken
+
+    def _must_have_room(self) -> None:
+        if self._in_hand > MOST_AT_ONCE:
+            raise _Refused(503, "too many messages at once")
+        if self._spool.refused is not None or self._spool.held_bytes > HELD_BYTES:
+            raise _Refused(503, "the spool cannot take more now")
+
+    async def _store(self, line: str) -> None:
+        try:
+            await asyncio.wait_for(asyncio.wrap_future(self._spool.append(line)), self._limits.durable_s)
+        except (SpoolWriteFailed, TimeoutError) as error:
+            raise _Refused(503, "not on disk yet") from error
+
+
+def _read(body: bytes, encoding: str, protobuf: bool, limit: int) -> Received:
+    if encoding not in ("", "identity", "gzip"):
+        raise LineInvalid(f"content-encoding {encoding!r} is not gzip")
+    if encoding == "gzip":
+        try:
+            unpacker = zlib.decompressobj(31)
+            body = unpacker.decompress(body, limit + 1)
+        except zlib.error as error:
+            raise LineInvalid("not gzip") from error
+        if len(body) > limit:
+            raise LineInvalid(f"more than {limit} bytes when unpacked")
+        if not unpacker.eof:
+            raise LineInvalid("the gzip data ends too early")
+    return received(body, protobuf=protobuf)
+
+
+async def _thank(send: Send, kind: str, taken: Received) -> None:
+    note = f"{taken.stripped} usage records were taken out" if taken.stripped else ""
+    if note:
+        log.warning("spans sent to %s carried usage records: %s", TRACES, note)
+    if kind == JSON:
+        body = json.dumps({"partialSuccess": {"errorMessage": note}} if note else {}).encode()
+    else:
+        answer = ExportTraceServiceResponse()
+        if note:
+            answer.partial_success.error_message = note
+        body = answer.SerializeToString()
+    await reply(send, 200, body, {"content-type": kind})
+
+
+async def _refuse(send: Send, kind: str, refused: _Refused) -> None:
+    """A google.rpc.Status, in the sender's own encoding."""
+    code = _UNAVAILABLE if refused.http_status == 503 else _INVALID
+    text = refused.fact.encode("utf-8", "replace")[:_MESSAGE_BYTES]
+    headers = {"content-type": kind if kind == PROTOBUF else JSON}
+    if refused.http_status == 503:
+        headers["retry-after"] = str(RETRY_AFTER_S)
+    if kind == PROTOBUF:
+        body = bytes([0x08, code, 0x12, len(text)]) + text
+    else:
+        body = json.dumps({"code": code, "message": text.decode("utf-8", "ignore")}).encode()
+    await reply(send, refused.http_status, body, headers)

@@ -1,0 +1,147 @@
+"""The meter of an engine that stands alone: accounted for in a process beside it and sent to any OTLP endpoint.
+
+Used when vLLM's `additional_config` names an `otlp_endpoint` instead of an address:
+`{"loraledger": {"otlp_endpoint": "http://collector:4318", "engine": "gpu-7", "gpu_type": "h100", "gpu_count": 1}}`.
+The engine only writes to a local socket; what the endpoint does not take in time is dropped, counted and said in the log, and
+the ledger sees it as a gap in the numbers.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+
+from serving.collector import Collector
+from serving.errors import ServingError
+from serving.metering.accounting import Accountant
+from serving.metering.channel import Receiver
+from serving.metering.models import load
+from serving.metering.profile import DEFAULT_PROFILE
+from serving.sessions import Session
+from telemetry.engine_time import AdapterLoad, EngineCounters, EngineSession, MeterWindow, SessionEvent
+from telemetry.forward import LOGS, Forwarder
+from telemetry.names import EventName
+from telemetry.otlp import event_line
+
+ENDPOINT_KEY: Final = "otlp_endpoint"
+START_S: Final = 30.0
+LOOK_S: Final = 0.5
+BYE_TIMEOUT_S: Final = 5.0
+GRACE_S: Final = 5.0
+
+log = logging.getLogger(__name__)
+_started: list[subprocess.Popen[bytes]] = []
+"""Held as long as this process: one that is let go while it runs counts as a mistake."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """What the process beside an engine needs to know; `profile` is a file that `loraledger calibrate` wrote."""
+
+    otlp_endpoint: str
+    engine: str
+    gpu_type: str
+    gpu_count: int
+    emitter: str
+    address: str
+    profile: str | None = None
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> Self:
+        """From vLLM's flag, with an emitter and an address of its own; ServingError when something is missing or unknown."""
+        known = {ENDPOINT_KEY, "engine", "gpu_type", "gpu_count", "profile"}
+        if unknown := sorted(settings.keys() - known):
+            raise ServingError(f"could not start the meter: additional_config loraledger has unknown keys {unknown}")
+        if missing := sorted({"engine", "gpu_type"} - settings.keys()):
+            raise ServingError(f"could not start the meter: additional_config loraledger lacks {missing}")
+        private = Path(tempfile.mkdtemp(prefix="loraledger-"))
+        return cls(
+            otlp_endpoint=str(settings[ENDPOINT_KEY]),
+            engine=str(settings["engine"]),
+            gpu_type=str(settings["gpu_type"]),
+            gpu_count=int(settings.get("gpu_count", 1)),
+            emitter=f"eng-{uuid.uuid4().hex[:12]}",
+            address=f"ipc://{private}/meter",
+            profile=settings.get("profile"),
+        )
+
+
+def start(settings: Mapping[str, Any]) -> Remote:
+    """Begin the process beside this one and wait until it listens, START_S at most: without it the engine goes on unmetered.
+
+    It ends after this one's meter has said bye, or when this one is gone.
+    """
+    remote = Remote.of(settings)
+    fields = {name: getattr(remote, name) for name in Remote.__slots__}
+    command = [sys.executable, "-m", "serving.metering.remote", json.dumps(fields), str(os.getpid())]
+    beside = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
+    _started.append(beside)
+    deadline = time.monotonic() + START_S
+    while not Path(remote.address.removeprefix("ipc://")).exists():
+        if beside.poll() is not None or time.monotonic() > deadline:
+            log.error("could not start the meter of engine %s: the process beside it does not listen", remote.engine)
+            break
+        time.sleep(0.05)
+    return remote
+
+
+def follow(remote: Remote, parent: int) -> None:
+    """Account for the engine in process `parent` until it is over, and send what is finished."""
+    forwarder = Forwarder(remote.otlp_endpoint, signal=LOGS)
+    session = Session(
+        remote.engine, remote.gpu_type, remote.gpu_count, remote.emitter, lambda value: _send(forwarder, value)
+    )
+    session.tell(SessionEvent.STARTED, time.time_ns())
+    profile = load(Path(remote.profile)) if remote.profile else DEFAULT_PROFILE
+    accountant = Accountant(profile, remote.engine)
+    collector = Collector(Receiver(remote.address), accountant, session.sink, heartbeat=session.beat)
+    collector.start()
+    up = False
+    while os.getppid() == parent and not collector.over:
+        if not up and collector.up(LOOK_S) and collector.hello is not None:
+            up = True
+            session.tell(SessionEvent.UP, collector.hello.utc_ns)
+            session.alive = lambda: True
+        time.sleep(LOOK_S)
+    session.alive = lambda: False
+    collector.stop(BYE_TIMEOUT_S if os.getppid() == parent else 0)
+    session.tell(SessionEvent.STOPPED, time.time_ns())
+    forwarder.close(GRACE_S)
+    shutil.rmtree(Path(remote.address.removeprefix("ipc://")).parent, ignore_errors=True)
+    if forwarder.dropped or collector.gaps or collector.faults:
+        log.error(
+            "meter %s: %d lines did not reach the collector, %d events of the engine did not arrive, %d were refused",
+            remote.emitter,
+            forwarder.dropped,
+            collector.gaps,
+            collector.faults,
+        )
+
+
+def _send(forwarder: Forwarder, value: MeterWindow | AdapterLoad | EngineSession | EngineCounters) -> None:
+    match value:
+        case MeterWindow():
+            name, at_ns = EventName.WINDOW, value.end_ns
+        case AdapterLoad():
+            name, at_ns = EventName.LOAD, value.start_ns
+        case EngineSession():
+            name, at_ns = EventName.SESSION, value.at_ns
+        case EngineCounters():
+            name, at_ns = EventName.COUNTERS, value.at_ns
+    forwarder.offer(event_line(name, value.to_json(), at_ns, {}, value.emitter, value.seq))
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.WARNING)
+    follow(Remote(**json.loads(sys.argv[1])), int(sys.argv[2]))

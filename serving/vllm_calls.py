@@ -1,0 +1,39 @@
+"""Tells when vLLM's engine process, between two steps, did what a client called it for (add an adapter, say how it is)."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable
+from typing import Any
+
+_listeners: list[Callable[[int], None]] = []
+_installed = False
+
+
+def after_each(listener: Callable[[int], None]) -> None:
+    """Call `listener(entry_ns)`, in the engine's thread, after each such call; one listener, the newest. It must not raise."""
+    global _installed
+    _listeners[:] = [listener]
+    if not _installed:
+        _install()
+        _installed = True
+
+
+def _install() -> None:
+    from vllm.v1.engine import EngineCoreRequestType
+    from vllm.v1.engine.core import EngineCoreProc
+
+    original = EngineCoreProc._handle_client_request
+
+    @functools.wraps(original)
+    def handle(self: Any, kind: Any, request: Any) -> Any:
+        entry_ns = time.monotonic_ns()
+        try:
+            return original(self, kind, request)
+        finally:
+            if kind is EngineCoreRequestType.UTILITY:
+                for listener in _listeners:
+                    listener(entry_ns)
+
+    EngineCoreProc._handle_client_request = handle
