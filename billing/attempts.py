@@ -10,10 +10,22 @@ from billing.facts import HOUR_NS
 from billing.periods import to_datetime
 from catalog.model import Catalog
 from telemetry.engine_time import Opened
-from telemetry.usage import UNAUTHENTICATED, Status, UsageRecord
+from telemetry.usage import QUARTER_NS, UNAUTHENTICATED, Status, UsageRecord
 
 LOST_AFTER_NS: Final = HOUR_NS
 """An attempt that has not closed this long after it arrived never will: no request may run that long."""
+
+OLDEST_NS: Final = 1_577_836_800 * 1_000_000_000
+"""2020-01-01 UTC: nothing that is billed is older, so an instant before it is a broken clock."""
+
+AHEAD_NS: Final = 24 * HOUR_NS
+"""Clocks differ; one that is further ahead than this is broken."""
+
+LONGEST_NS: Final = 24 * HOUR_NS
+"""An attempt that would have run longer than this did not."""
+
+MOST_TOKENS: Final = 10**9
+"""No attempt has more tokens than this, in or out."""
 
 SILENT_NS: Final = 60 * 1_000_000_000
 """An engine process gives a sign of life every few seconds; after this long without one it is gone."""
@@ -39,15 +51,36 @@ def faults(record: UsageRecord, catalog: Catalog) -> list[str]:
     ran = record.slices != ()
     if ran and record.adapter is not None and catalog.adapter(record.adapter) is None:
         found.append(f"adapter {record.adapter!r} is not in the catalog")
-    if (
-        ran
-        and record.gpu_type is not None
-        and catalog.prices.price(record.gpu_type, to_datetime(record.arrival_ns)) is None
-    ):
-        found.append(
-            f"GPU type {record.gpu_type!r} has no price in book {catalog.prices.version} at {to_datetime(record.arrival_ns).isoformat()}"
-        )
+    if ran and record.gpu_type is not None:
+        at = to_datetime(record.arrival_ns)
+        if not any(book.price(record.gpu_type, at) is not None for book in catalog.price_books):
+            found.append(f"GPU type {record.gpu_type!r} has no price at {at.isoformat()} in any price book")
     return found
+
+
+def absurdities(record: UsageRecord, now_ns: int) -> list[str]:
+    """What cannot be true of any attempt, whoever wrote the record; empty when nothing is."""
+    found = misplaced("arrival_ns", record.arrival_ns, now_ns)
+    if not found and record.finished_ns is not None and record.finished_ns - record.arrival_ns > LONGEST_NS:
+        found.append(f"ran for {record.finished_ns - record.arrival_ns} ns, longer than a day")
+    for name in ("input_tokens", "cached_tokens", "output_tokens_computed", "output_tokens_delivered"):
+        if (getattr(record, name) or 0) > MOST_TOKENS:
+            found.append(f"{name} is {getattr(record, name)}, more than {MOST_TOKENS}")
+    for part in record.slices or ():
+        if max(part.measured_ns, part.kv_saved_base_ns + part.kv_saved_adapter_ns) > LONGEST_NS:
+            found.append(f"slice at {part.start_ns} has {part.measured_ns} ns, more than a day")
+        if not -QUARTER_NS < part.start_ns - record.arrival_ns <= LONGEST_NS:
+            found.append(f"slice at {part.start_ns} is not of an attempt that arrived at {record.arrival_ns}")
+    return found
+
+
+def misplaced(name: str, at_ns: int, now_ns: int) -> list[str]:
+    """Why the instant cannot be one of a thing that happened; empty when it can."""
+    if at_ns < OLDEST_NS:
+        return [f"{name} {at_ns} is before 2020"]
+    if at_ns > now_ns + AHEAD_NS:
+        return [f"{name} {at_ns} is in the future"]
+    return []
 
 
 def is_lost(opened: Opened, lives: Iterable[Life], now_ns: int) -> bool:

@@ -2,13 +2,18 @@
 
     BillingError
     ├── AmountInvalid       a sum cannot be split or rounded as asked
-    ├── CurrencyMismatch    two currencies met in one amount
     ├── PeriodInvalid       not a billing month, or not a known time zone
     ├── EngineHourInvalid   facts of different engines or hours were priced as one
     ├── RowsInvalid         rows to rate are another tenant's, there twice, or contradict themselves
     ├── PriceMissing        the price book has no price for used GPU time
+    ├── BookMissing         no version of the price book held then, as far as was known then
+    ├── ExchangeMissing     the price book has no exchange rate of the billing month
     ├── PayerMissing        the price book does not say who pays for a status
     ├── InvoiceInvalid      an invoice contradicts itself, or was changed after issue
+    ├── CreditInvalid       a credit note contradicts itself, or would credit more than its invoice charged
+    ├── PostingInvalid      postings do not balance, or do not carry on the chain before them
+    ├── ExplanationInvalid  what is behind an invoice line does not belong to it
+    ├── ExportInvalid       FOCUS rows contradict the document they were made from, or cannot be made
     └── DocumentFailed      a document could not be written from a sound invoice
 
 `billing.facts.NotConserved` stands beside it: it is a fault in measured facts, not in their pricing.
@@ -25,16 +30,6 @@ class BillingError(Exception):
 
 class AmountInvalid(BillingError):
     """A sum cannot be split or rounded as asked."""
-
-
-class CurrencyMismatch(BillingError):
-    """Two currencies met in one amount; billing never converts silently."""
-
-    def __init__(self, what: str, expected: str, found: str) -> None:
-        self.what, self.expected, self.found = what, expected, found
-        super().__init__(
-            f"could not price {what}: it is in {found}, the price book is in {expected}; give both the same currency"
-        )
 
 
 class PeriodInvalid(BillingError):
@@ -63,6 +58,28 @@ class PriceMissing(BillingError):
         )
 
 
+class BookMissing(BillingError):
+    """No version of the price book held at that event time, as known at that knowledge time."""
+
+    def __init__(self, at: datetime, known_at: datetime) -> None:
+        self.at, self.known_at = at, known_at
+        super().__init__(
+            f"could not price {at.isoformat()}: no price book was effective then and known at {known_at.isoformat()}; "
+            f"add the version that held to earlier_prices"
+        )
+
+
+class ExchangeMissing(BillingError):
+    """No exchange rate is dated in the billing month; another month's is never used."""
+
+    def __init__(self, tenant: str, base: str, quote: str, month: str, book: str) -> None:
+        self.tenant, self.base, self.quote, self.month, self.book = tenant, base, quote, month, book
+        super().__init__(
+            f"could not invoice tenant {tenant} in {quote}: price book {book} has no rate from {base} dated in {month}; "
+            f"add an entry to prices.fx"
+        )
+
+
 class PayerMissing(BillingError):
     """The price book's `charged` table does not name this status."""
 
@@ -75,6 +92,22 @@ class PayerMissing(BillingError):
 
 class InvoiceInvalid(BillingError):
     """An invoice contradicts itself, cannot be issued, or is not what was issued."""
+
+
+class CreditInvalid(BillingError):
+    """A credit note contradicts itself, cannot be issued, or would credit more than its invoice charged."""
+
+
+class PostingInvalid(BillingError):
+    """Postings do not balance, or do not carry on the chain before them."""
+
+
+class ExplanationInvalid(BillingError):
+    """Attempts or rows were handed over that do not belong to the invoice they should explain."""
+
+
+class ExportInvalid(BillingError):
+    """FOCUS rows contradict the document they were made from, or there is nothing to export."""
 
 
 class DocumentFailed(BillingError):

@@ -13,10 +13,12 @@ from billing.canonical import content_hash
 from billing.errors import InvoiceInvalid
 from billing.facts import NotConserved
 from billing.invoice_lines import Line, TaxGroup, invoice_lines, tax_groups
-from billing.money import product, ratio, round_currency, total
+from billing.money import minor_units, product, ratio, round_currency, total
 from billing.periods import BillingMonth
+from billing.plans import contract_of
+from billing.prices import Exchange, book_hash, exchange
 from billing.rating import AdapterCost, CostStatement, RatedTenant, StatusCost
-from catalog.model import PriceBook, Seller, Tenant
+from catalog.model import PriceBook, Seller, TaxTreatment, Tenant
 
 SCHEMA: Final = "loraledger.invoice/1"
 _MILLION: Final = Decimal(1_000_000)
@@ -74,8 +76,11 @@ class Comparison:
 class Invoice:
     """A draft (no number, no dates) or an issued invoice (numbered, dated, `content_hash` over everything else).
 
-    Amounts are in `currency`: `net` = sum of line amounts, `gross` = net + tax, `due` = gross. `unit_cost` is attributed
-    cost and `unit_price` the net amount, each per million delivered output tokens, None when none was delivered.
+    Amounts are in `currency`: `net` = sum of line amounts, `gross` = net + tax, `due` = gross. Costs (`statement`,
+    `adapters`, `statuses`, `idle`) and prices stay in the price book's `price_currency`; where that is another,
+    `exchange` is the rate the lines were converted at and `tax_in_price_currency` the tax as the seller accounts for it.
+    `unit_cost` is attributed cost (`price_currency`) and `unit_price` the net amount without corrections, each per
+    million delivered output tokens, None when none was delivered.
     `lora_share` is T_A as a fraction of the month's cost T_B + T_A - T_kv + T_cold. The period is [start, end) in UTC;
     `first_day` and `last_day` are what `time_zone` calls them. Facts known after `cutoff` are not in it.
     """
@@ -89,6 +94,9 @@ class Invoice:
     tenant: str
     seller: Party
     buyer: Party
+    purchase_order: str | None
+    tax_treatment: TaxTreatment
+    tax_note: str | None
     month: str
     time_zone: str
     start: datetime
@@ -96,11 +104,14 @@ class Invoice:
     first_day: date
     last_day: date
     currency: str
+    price_currency: str
+    exchange: Exchange | None
     plan: Literal["cost_plus", "per_token"]
     lines: tuple[Line, ...]
     net: Decimal
     taxes: tuple[TaxGroup, ...]
     tax: Decimal
+    tax_in_price_currency: Decimal | None
     gross: Decimal
     due: Decimal
     requests: int
@@ -116,6 +127,7 @@ class Invoice:
     reconciliation: Reconciliation
     previous: Comparison | None
     price_book: str
+    price_book_hash: str
     price_note: str | None
     method: str
     profiles: tuple[str, ...]
@@ -161,30 +173,33 @@ def draft_invoice(
     profiles: Sequence[str],
     reconciliation: Reconciliation,
     previous: Invoice | None = None,
+    corrections: Sequence[Line] = (),
 ) -> Invoice:
     """The month's draft, without a number. `cutoff` is the instant up to which usage was known (aware).
 
-    Raises NotConserved when the reconciliation does not add up or shows another time for this tenant than its rows do,
-    InvoiceInvalid when rows, tenant or `previous` do not belong together.
+    In the tenant's currency, converted at the book's rate of the month if that is another. `corrections` are what raises
+    earlier invoices (`corrections.correction_lines`); they come last and count towards no minimum or commitment.
+    `previous` is shown beside this one when it is in the same currency. Raises NotConserved when the reconciliation does not add up or shows another time for this tenant than its rows do,
+    ExchangeMissing, and InvoiceInvalid when rows, tenant or `previous` do not belong together.
     """
     reconciliation.check()
     executed = rated.statement.measured.gpu_ns - rated.statement.t_cold.gpu_ns
     if missing := executed - reconciliation.this_tenant:
         raise NotConserved(f"measured time of tenant {tenant.id} in {month.text}", missing)
-    if rated.tenant != tenant.id or rated.price_book != book.version:
+    if rated.tenant != tenant.id or rated.price_book_hash != book_hash(book):
         raise InvoiceInvalid(
             f"could not draft an invoice for {tenant.id} with price book {book.version}: it was rated for {rated.tenant} with {rated.price_book}"
         )
-    if previous and (previous.tenant, previous.currency) != (tenant.id, book.currency):
-        raise InvoiceInvalid(
-            f"could not compare {tenant.id}'s month with an invoice of {previous.tenant} in {previous.currency}"
-        )
+    if previous and previous.tenant != tenant.id:
+        raise InvoiceInvalid(f"could not compare {tenant.id}'s month with an invoice of {previous.tenant}")
     cost = rated.statement.measured.cost
     lora_share = ratio(rated.statement.t_a.cost, cost, 4)
-    lines = invoice_lines(rated, tenant.tax_rate, lora_share)
-    taxes = tax_groups(lines, book.currency)
-    net = round_currency(total(line.amount for line in lines), book.currency)
-    tax = round_currency(total(group.amount for group in taxes), book.currency)
+    rate, currency = exchange(tenant, book, month), tenant.currency
+    usage = invoice_lines(rated, tenant.tax_rate, lora_share, contract_of(tenant, month), rate)
+    lines = (*usage, *_placed(corrections, tenant, currency, len(usage)))
+    taxes = tax_groups(lines, currency)
+    net = round_currency(total(line.amount for line in lines), currency)
+    tax = round_currency(total(group.amount for group in taxes), currency)
     gross = total((net, tax))
     invoice = Invoice(
         schema=SCHEMA,
@@ -196,24 +211,30 @@ def draft_invoice(
         tenant=tenant.id,
         seller=Party(seller.name, seller.address, seller.tax_id, seller.email, seller.iban),
         buyer=Party(tenant.name, tenant.address, tenant.tax_id),
+        purchase_order=tenant.purchase_order,
+        tax_treatment=tenant.tax_treatment,
+        tax_note=_tax_legend(tenant) or None,
         month=month.text,
         time_zone=month.zone,
         start=month.start,
         end=month.end,
         first_day=month.first_day,
         last_day=month.last_day,
-        currency=book.currency,
+        currency=currency,
+        price_currency=book.currency,
+        exchange=rate,
         plan=rated.plan,
         lines=lines,
         net=net,
         taxes=taxes,
         tax=tax,
+        tax_in_price_currency=ratio(tax, rate.rate, minor_units(book.currency)) if rate else None,
         gross=gross,
         due=gross,
         requests=rated.requests,
         output_tokens=rated.output_tokens,
         unit_cost=_per_million(cost, rated.output_tokens),
-        unit_price=_per_million(net, rated.output_tokens),
+        unit_price=_per_million(total(line.amount for line in usage), rated.output_tokens),
         lora_share=lora_share,
         statement=rated.statement,
         idle_policy=rated.idle_policy,
@@ -221,14 +242,15 @@ def draft_invoice(
         adapters=rated.adapters,
         statuses=rated.statuses,
         reconciliation=reconciliation,
-        previous=_comparison(previous) if previous else None,
+        previous=_comparison(previous) if previous and previous.currency == currency else None,
         price_book=book.version,
+        price_book_hash=rated.price_book_hash,
         price_note=book.note,
         method=method,
         profiles=tuple(sorted(set(profiles))),
         cutoff=cutoff,
         ledger_hash=rated.ledger_hash,
-        notes=_notes(rated, tenant),
+        notes=_notes(rated, tenant, rate, corrections),
         content_hash=None,
     )
     invoice.check()
@@ -259,6 +281,19 @@ def issue_invoice(draft: Invoice, series: str, sequence: int, issued_on: date) -
     return replace(issued, content_hash=_hash(issued))
 
 
+def _tax_legend(tenant: Tenant) -> str:
+    """Why no tax is charged, in the words that the law asks for; empty where tax is."""
+    if tenant.tax_note:
+        return tenant.tax_note
+    legends = {
+        "standard": "" if tenant.tax_rate else "No tax is charged on this invoice.",
+        "reverse_charge": "Reverse charge: the customer owes the tax.",
+        "export": "Not taxable here: the customer is established outside the European Union.",
+        "exempt": "Exempt from tax.",
+    }
+    return legends[tenant.tax_treatment]
+
+
 def _hash(invoice: Invoice) -> str:
     return content_hash(replace(invoice, content_hash=None))
 
@@ -273,7 +308,16 @@ def _comparison(invoice: Invoice) -> Comparison:
     )
 
 
-def _notes(rated: RatedTenant, tenant: Tenant) -> tuple[str, ...]:
+def _placed(corrections: Sequence[Line], tenant: Tenant, currency: str, after: int) -> list[Line]:
+    for line in corrections:
+        if line.corrects is None or line.corrects.currency != currency:
+            raise InvoiceInvalid(
+                f"could not draft an invoice for {tenant.id} in {currency}: line {line.description!r} corrects no invoice in that currency"
+            )
+    return [replace(line, position=after + rank) for rank, line in enumerate(corrections, start=1)]
+
+
+def _notes(rated: RatedTenant, tenant: Tenant, rate: Exchange | None, corrections: Sequence[Line]) -> tuple[str, ...]:
     idle = {
         "provider": "Idle GPU time is carried by the provider and is not charged.",
         "usage": "Idle GPU time of the UTC month is shared among customers by measured time.",
@@ -285,7 +329,14 @@ def _notes(rated: RatedTenant, tenant: Tenant) -> tuple[str, ...]:
         "T_kv is an estimate: the GPU time that would have been spent with prefix caching off. It is added to T_B and T_A and taken off again, so it never changes the sum.",
         idle if rated.plan == "cost_plus" else "Token prices include GPU time; the cost statement is for information.",
         "Not charged by the price book: " + ", ".join(unpaid).replace("_", " ") + "." if unpaid else "",
-        "" if tenant.tax_rate else "No tax is charged on this invoice.",
+        f"Prices and costs are in {rate.base}. Amounts are converted line by line at {rate.base} 1 = {rate.quote} {rate.rate:f} "
+        f"({rate.source}, {rate.day.isoformat()}), the last rate of the billing month."
+        if rate
+        else "",
+        "Corrections are usage of earlier months that became known after their invoices were issued, at the prices and rates of those months."
+        if corrections
+        else "",
+        _tax_legend(tenant),
         "What becomes known after the usage cut-off appears as a correction on a later document; an issued invoice never changes.",
     ]
     return tuple(note for note in notes if note)

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import date
 from decimal import Decimal
 from typing import Final
 
-from billing.money import negated, product, round_currency, total, trimmed
-from billing.rating import Charge, ChargeKind, RatedTenant
+from billing.money import product, round_currency, total, trimmed
+from billing.plans import Charge, ChargeKind, Contract, contract_charges, rounded_amount
+from billing.prices import Exchange
+from billing.rating import RatedTenant
 
 _NAMES: Final = {
     ChargeKind.BASE: "Base model time (T_B)",
@@ -20,6 +23,8 @@ _NAMES: Final = {
     ChargeKind.INPUT: "Input tokens, not cached",
     ChargeKind.CACHED_INPUT: "Input tokens, cached",
     ChargeKind.OUTPUT: "Output tokens, delivered",
+    ChargeKind.COVERED: "Covered by the monthly commitment",
+    ChargeKind.COMMITMENT: "Monthly commitment",
     ChargeKind.MINIMUM: "Top-up to the agreed monthly minimum",
     ChargeKind.ROUNDING: "Rounding",
 }
@@ -27,11 +32,28 @@ _IDLE_BY: Final = {"usage": "by measured time", "residency": "by adapter memory"
 
 
 @dataclass(frozen=True, slots=True)
+class Corrects:
+    """What a correction line adds to: line `line` (None: nothing was charged for it then) of the issued invoice `number`.
+
+    `item` is what it would have been charged as; `month` is the billing month in which it was used.
+    """
+
+    number: str
+    issued_on: date
+    month: str
+    currency: str
+    line: int | None
+    item: ChargeKind
+
+
+@dataclass(frozen=True, slots=True)
 class Line:
     """One invoice line: `amount` is `exact` = quantity x unit price, rounded once, half up, to the currency's minor unit.
 
-    MINIMUM tops the net amount up to the agreed minimum; ROUNDING keeps lines that round apart from going below zero
-    together. `estimated` marks what was not measured.
+    `unit_price` and `exact` are in `price_currency`; where that is not the invoice's, `exact` times `exchange_rate` is
+    what was rounded. MINIMUM tops the net amount up to the agreed minimum; ROUNDING keeps lines that round apart from
+    going below zero together; CORRECTION raises an earlier invoice by the difference of two rounded amounts, so there
+    `amount` and `exact` may be a minor unit apart. `estimated` marks what was not measured.
     """
 
     position: int
@@ -44,7 +66,16 @@ class Line:
     exact: Decimal
     amount: Decimal
     tax_rate: Decimal
-    estimated: bool = False
+    estimated: bool
+    gpu_type: str | None
+    price_currency: str
+    exchange_rate: Decimal | None
+    corrects: Corrects | None = None
+
+    @property
+    def converted(self) -> Decimal:
+        """`exact` in the invoice's currency, unrounded; `amount` minus this is what rounding did to the line."""
+        return self.exact if self.exchange_rate is None else trimmed(product(self.exact, self.exchange_rate))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,29 +87,38 @@ class TaxGroup:
     amount: Decimal
 
 
-def invoice_lines(rated: RatedTenant, tax_rate: Decimal, lora_share: Decimal | None) -> tuple[Line, ...]:
-    """One line per charge, in the plan's order, then what lifts the net amount to the minimum, if anything."""
-    several = len({charge.gpu_type for charge in rated.charges if charge.gpu_type}) > 1
-    charges = list(rated.charges)
-    rounded = total(round_currency(charge.amount, rated.currency) for charge in charges)
-    minimum = round_currency(rated.minimum, rated.currency)
-    if rounded < minimum:
-        kind = ChargeKind.MINIMUM if minimum else ChargeKind.ROUNDING
-        charges.append(Charge(kind, Decimal(1), "item", trimmed(total((minimum, negated(rounded))))))
+def invoice_lines(
+    rated: RatedTenant,
+    tax_rate: Decimal,
+    lora_share: Decimal | None,
+    contract: Contract | None = None,
+    exchange: Exchange | None = None,
+) -> tuple[Line, ...]:
+    """One line per charge, in the plan's order, then what the contract adds: by default the plan's minimum alone.
+
+    Amounts are in the price book's currency, or in that of `exchange`.
+    """
+    currency = exchange.quote if exchange else rated.currency
+    usage = total(rounded_amount(charge, currency, exchange) for charge in rated.charges)
+    contract = Contract(rated.minimum) if contract is None else contract
+    charges = [*rated.charges, *contract_charges(usage, contract, currency, exchange)]
     several = len({charge.gpu_type for charge in charges if charge.gpu_type}) > 1
     return tuple(
         Line(
             position=position,
             kind=charge.kind,
-            description=_description(charge),
+            description=_description(charge, contract),
             note=_note(charge, rated, several, lora_share),
             quantity=charge.quantity,
             unit=charge.unit,
             unit_price=charge.price,
             exact=charge.amount,
-            amount=round_currency(charge.amount, rated.currency),
+            amount=rounded_amount(charge, currency, exchange),
             tax_rate=trimmed(tax_rate),
             estimated=charge.kind is ChargeKind.CACHE,
+            gpu_type=charge.gpu_type,
+            price_currency=charge.currency or rated.currency,
+            exchange_rate=exchange.rate if exchange and charge.currency is None else None,
         )
         for position, charge in enumerate(charges, start=1)
     )
@@ -96,10 +136,18 @@ def tax_groups(lines: Iterable[Line], currency: str) -> tuple[TaxGroup, ...]:
     return tuple(groups)
 
 
-def _description(charge: Charge) -> str:
-    return (
-        f"Service margin, {percent(charge.price)} of cost" if charge.kind is ChargeKind.MARGIN else _NAMES[charge.kind]
-    )
+def _description(charge: Charge, contract: Contract) -> str:
+    match charge.kind:
+        case ChargeKind.MARGIN:
+            return f"Service margin, {percent(charge.price)} of cost"
+        case ChargeKind.DISCOUNT:
+            over = (
+                f" of usage above {contract.discount.above:f}" if contract.discount and contract.discount.above else ""
+            )
+            return f"Discount, {percent(charge.price)}{over}"
+        case ChargeKind.OVERAGE:
+            return f"Usage beyond the commitment, {percent(charge.price)} {'more' if charge.quantity > 0 else 'less'}"
+    return _NAMES[charge.kind]
 
 
 def _note(charge: Charge, rated: RatedTenant, several: bool, lora_share: Decimal | None) -> str | None:

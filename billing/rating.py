@@ -8,52 +8,17 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from decimal import Decimal
-from enum import StrEnum
 from typing import Literal
 
 from billing.attribution import IdlePolicy, IdleTime, TenantCost
-from billing.errors import CurrencyMismatch, PayerMissing, PriceMissing, RowsInvalid
+from billing.errors import PayerMissing, RowsInvalid
 from billing.facts import COLD
-from billing.money import negated, plain, product, total, trimmed
-from billing.periods import to_datetime
-from catalog.model import CostPlus, PerToken, Plan, PriceBook, Tenant
+from billing.money import plain, product, total, trimmed
+from billing.plans import Charge, plan_charges
+from billing.prices import book_hash
+from catalog.model import PriceBook, Tenant
 
 Payer = Literal["tenant", "provider"]
-
-
-class ChargeKind(StrEnum):
-    """What a charge is for; each becomes one line on the invoice. MINIMUM and ROUNDING arise only there."""
-
-    BASE = "t_b"
-    LORA = "t_a"
-    CACHE = "t_kv"
-    COLD = "t_cold"
-    IDLE = "idle"
-    MARGIN = "margin"
-    INPUT = "input"
-    CACHED_INPUT = "cached_input"
-    OUTPUT = "output"
-    MINIMUM = "minimum"
-    ROUNDING = "rounding"
-
-
-@dataclass(frozen=True, slots=True)
-class Charge:
-    """`quantity` x `price`, unrounded. `unit` is `GPU-hour`, `1M tokens`, `item`, or the currency (a margin on that much cost).
-
-    A credit has a negative quantity, never a negative price. `gpu_type` tells term lines of several GPU types apart.
-    """
-
-    kind: ChargeKind
-    quantity: Decimal
-    unit: str
-    price: Decimal
-    gpu_type: str | None = None
-
-    @property
-    def amount(self) -> Decimal:
-        """What it comes to, exact."""
-        return trimmed(product(self.quantity, self.price))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +69,8 @@ class StatusCost:
 class RatedTenant:
     """A tenant's month: attributed cost of every row, and the charges of its plan for those that it pays.
 
-    `ledger_hash` is the SHA-256 of the rows, so that an invoice can be traced to exactly the facts it was made from.
+    Amounts are in `currency`, the price book's. `ledger_hash` is the SHA-256 of the rows, so that an invoice can be traced
+    to exactly the facts it was made from; `price_book_hash` is that of the prices.
     """
 
     tenant: str
@@ -112,6 +78,7 @@ class RatedTenant:
     plan: Literal["cost_plus", "per_token"]
     minimum: Decimal
     price_book: str
+    price_book_hash: str
     idle_policy: IdlePolicy
     idle: tuple[IdleTime, ...]
     charges: tuple[Charge, ...]
@@ -136,17 +103,6 @@ class RatedTenant:
         return total(charge.amount for charge in self.charges)
 
 
-def gpu_price(
-    book: PriceBook, gpu_type: str, at_ns: int, *, tenant: str | None = None, adapter: str | None = None
-) -> Decimal:
-    """Price of a GPU-hour at that instant; PriceMissing, naming the tenant and adapter that used it, when there is none."""
-    at = to_datetime(at_ns)
-    price = book.price(gpu_type, at)
-    if price is None:
-        raise PriceMissing(gpu_type, at, book.version, tenant, adapter)
-    return price
-
-
 def rate_tenant(
     tenant: Tenant, rows: Sequence[TenantCost], book: PriceBook, idle: Sequence[IdleTime] = ()
 ) -> RatedTenant:
@@ -154,11 +110,9 @@ def rate_tenant(
 
     Cost is attributed for every row; charges follow `book.charged` by status, and shared adapter loads (COLD) are the
     tenant's. `cost_plus` charges the terms, the idle share and the margin on both; `per_token` charges tokens only.
-    Raises CurrencyMismatch, PayerMissing, and RowsInvalid when a row is another tenant's, is there twice, or has more
+    Raises PayerMissing, and RowsInvalid when a row is another tenant's, is there twice, or has more
     cached than input tokens.
     """
-    if tenant.currency != book.currency:
-        raise CurrencyMismatch(f"tenant {tenant.id}", book.currency, tenant.currency)
     _check_rows(tenant, rows)
     payers = {status: _payer(tenant, status, book) for status in sorted({row.quarter.status for row in rows})}
     charged = [row for row in rows if payers[row.quarter.status] == "tenant"]
@@ -168,11 +122,12 @@ def rate_tenant(
         plan=tenant.plan.kind,
         minimum=trimmed(tenant.plan.minimum),
         price_book=book.version,
+        price_book_hash=book_hash(book),
         idle_policy=book.idle,
         idle=tuple(IdleTime(part.gpu_type, trimmed(part.price), trimmed(part.gpu_hours)) for part in idle),
-        charges=tuple(_charges(tenant.plan, charged, idle, book.currency)),
+        charges=tuple(plan_charges(tenant.plan, charged, idle, book.currency)),
         statement=_statement(rows),
-        adapters=tuple(_adapter(tenant, name, part, payers) for name, part in _by_adapter(rows)),
+        adapters=tuple(_adapter(tenant, name, part, payers, book.currency) for name, part in _by_adapter(rows)),
         statuses=tuple(_status(status, payer, rows) for status, payer in payers.items()),
         ledger_hash=ledger_hash(rows),
     )
@@ -213,45 +168,6 @@ def _payer(tenant: Tenant, status: str, book: PriceBook) -> Payer:
     return payer
 
 
-def _charges(plan: Plan, rows: Sequence[TenantCost], idle: Sequence[IdleTime], currency: str) -> list[Charge]:
-    return _cost_plus(plan, rows, idle, currency) if isinstance(plan, CostPlus) else _per_token(plan, rows)
-
-
-def _cost_plus(plan: CostPlus, rows: Sequence[TenantCost], idle: Sequence[IdleTime], currency: str) -> list[Charge]:
-    charges = []
-    priced: defaultdict[tuple[str, Decimal], list[TenantCost]] = defaultdict(list)
-    for row in rows:
-        priced[row.gpu_type, row.price].append(row)
-    for (gpu_type, price), part in sorted(priced.items()):
-        terms = {
-            ChargeKind.BASE: total(row.t_b_gpu_hours for row in part),
-            ChargeKind.LORA: total(row.t_a_gpu_hours for row in part),
-            ChargeKind.CACHE: negated(total(row.t_kv_gpu_hours for row in part)),
-            ChargeKind.COLD: total(row.t_cold_gpu_hours for row in part),
-        }
-        charges += [_charge(kind, quantity, "GPU-hour", price, gpu_type) for kind, quantity in terms.items()]
-    charges += [_charge(ChargeKind.IDLE, part.gpu_hours, "GPU-hour", part.price, part.gpu_type) for part in idle]
-    if plan.margin:
-        cost = total(charge.amount for charge in charges)
-        charges.append(_charge(ChargeKind.MARGIN, cost, currency, plan.margin))
-    return charges
-
-
-def _per_token(plan: PerToken, rows: Iterable[TenantCost]) -> list[Charge]:
-    quarters = [row.quarter for row in rows]
-    cached = sum(quarter.cached_tokens for quarter in quarters)
-    tokens = {
-        ChargeKind.INPUT: (sum(quarter.input_tokens for quarter in quarters) - cached, plan.input),
-        ChargeKind.CACHED_INPUT: (cached, plan.cached_input),
-        ChargeKind.OUTPUT: (sum(quarter.output_tokens for quarter in quarters), plan.output),
-    }
-    return [_charge(kind, Decimal(count).scaleb(-6), "1M tokens", price) for kind, (count, price) in tokens.items()]
-
-
-def _charge(kind: ChargeKind, quantity: Decimal, unit: str, price: Decimal, gpu_type: str | None = None) -> Charge:
-    return Charge(kind, trimmed(quantity), unit, trimmed(price), gpu_type)
-
-
 def _term(gpu_ns: int, gpu_hours: Iterable[Decimal], costs: Iterable[Decimal]) -> Term:
     return Term(gpu_ns, trimmed(total(gpu_hours)), trimmed(total(costs)))
 
@@ -282,7 +198,9 @@ def _by_adapter(rows: Sequence[TenantCost]) -> Iterable[tuple[str, list[TenantCo
     return sorted(parts.items())
 
 
-def _adapter(tenant: Tenant, name: str, rows: Sequence[TenantCost], payers: dict[str, Payer]) -> AdapterCost:
+def _adapter(
+    tenant: Tenant, name: str, rows: Sequence[TenantCost], payers: dict[str, Payer], currency: str
+) -> AdapterCost:
     charged = [row for row in rows if payers[row.quarter.status] == "tenant"]
     return AdapterCost(
         adapter=name,
@@ -291,7 +209,7 @@ def _adapter(tenant: Tenant, name: str, rows: Sequence[TenantCost], payers: dict
         cached_tokens=sum(row.quarter.cached_tokens for row in rows),
         output_tokens=sum(row.quarter.output_tokens for row in rows),
         statement=_statement(rows),
-        charged=trimmed(total(charge.amount for charge in _charges(tenant.plan, charged, (), tenant.currency))),
+        charged=trimmed(total(charge.amount for charge in plan_charges(tenant.plan, charged, (), currency))),
     )
 
 

@@ -43,7 +43,11 @@ def merge(parts: Iterable[Part]) -> list[TenantQuarter]:
         row = rows.setdefault(key, dict.fromkeys(_COUNTS, 0))
         for name, number in part.numbers.items():
             row[name] += number
-    return [TenantQuarter(*key, *(numbers[name] for name in _COUNTS)) for key, numbers in sorted(rows.items()) if any(numbers.values())]
+    return [
+        TenantQuarter(*key, *(numbers[name] for name in _COUNTS))
+        for key, numbers in sorted(rows.items())
+        if any(numbers.values())
+    ]
 
 
 def revenue(row: TenantCost, tenant: Tenant | None, book: PriceBook) -> tuple[str, Decimal]:

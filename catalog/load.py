@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from catalog.model import Catalog, ContentRule, ExperimentRule, TenantHashRule
+from catalog.model import Catalog, ContentRule, ExperimentRule, PriceBook, Tenant, TenantHashRule
 
 RESERVED_TENANTS = frozenset({"other", "provider", "unauthenticated", "unknown"})
 """Ids that the ledger and the metrics use themselves."""
@@ -104,8 +104,7 @@ def _references(catalog: Catalog) -> Iterable[str]:
                 yield f"tenants[{i}].adapters: unknown adapter {name!r}"
         if tenant.default_adapter is not None and tenant.default_adapter not in tenant.adapters:
             yield f"tenants[{i}].default_adapter: {tenant.default_adapter!r} is not granted to this tenant"
-        if tenant.currency != catalog.prices.currency:
-            yield f"tenants[{i}].currency: {tenant.currency} has no exchange rate to the price book's {catalog.prices.currency}"
+        yield from (f"tenants[{i}].{problem}" for problem in _money(tenant, catalog.prices))
     for i, rule in enumerate(catalog.routing):
         names = (
             [rule.adapter]
@@ -122,12 +121,40 @@ def _references(catalog: Catalog) -> Iterable[str]:
         for name in rule.tenants if isinstance(rule, ExperimentRule) else ():
             if name not in tenants:
                 yield f"routing[{i}].tenants: unknown tenant {name!r}"
+    yield from _duplicates("prices.version", [book.version for book in catalog.price_books])
+    for i, book in enumerate(catalog.price_books):
+        where = f"earlier_prices[{i}]" if i < len(catalog.earlier_prices) else "prices"
+        yield from (f"{where}.{problem}" for problem in _book(book))
+        if book.currency != catalog.prices.currency:
+            yield f"{where}.currency: {book.currency} is not the current book's {catalog.prices.currency}"
     priced = {p.gpu_type for p in catalog.prices.gpu_hours}
     for i, engine in enumerate(catalog.engines):
         if engine.gpu_type not in priced:
             yield f"engines[{i}].gpu_type: {engine.gpu_type!r} has no price in prices.gpu_hours"
         if engine.max_cpu_loras < engine.max_loras:
             yield f"engines[{i}].max_cpu_loras: {engine.max_cpu_loras} is below max_loras {engine.max_loras}"
+
+
+def _money(tenant: Tenant, book: PriceBook) -> Iterable[str]:
+    if tenant.currency != book.currency and tenant.currency not in {rate.currency for rate in book.fx}:
+        yield f"currency: {tenant.currency} has no exchange rate to the price book's {book.currency}"
+    if tenant.tax_treatment != "standard" and tenant.tax_rate:
+        yield f"tax_rate: must be 0 where tax_treatment is {tenant.tax_treatment}"
+    if tenant.tax_treatment == "reverse_charge" and not tenant.tax_id:
+        yield "tax_id: reverse charge needs the customer's VAT id"
+    yield from _duplicates("discounts", [discount.id for discount in tenant.discounts])
+    for discount in tenant.discounts:
+        if discount.start and discount.until and discount.start >= discount.until:
+            yield f"discounts: {discount.id!r} ends before it starts"
+
+
+def _book(book: PriceBook) -> Iterable[str]:
+    yield from _duplicates(
+        "gpu_hours", [f"{price.gpu_type} from {price.start.isoformat()}" for price in book.gpu_hours]
+    )
+    yield from _duplicates("fx", [f"{rate.currency} on {rate.day}" for rate in book.fx])
+    if book.currency in {rate.currency for rate in book.fx}:
+        yield f"fx: {book.currency} is the book's own currency"
 
 
 def _duplicates(where: str, values: list[str]) -> Iterable[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Annotated, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -33,6 +33,7 @@ Pattern = Annotated[str, AfterValidator(_compiles)]
 Currency = Annotated[str, Field(pattern=r"^[A-Z]{3}$")]
 Price = Annotated[Decimal, Field(ge=0, max_digits=20, decimal_places=6)]
 Fraction = Annotated[Decimal, Field(ge=0, max_digits=12, decimal_places=6)]
+Rate = Annotated[Decimal, Field(gt=0, max_digits=20, decimal_places=8)]
 KeyHash = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
 
 
@@ -60,7 +61,8 @@ class Engine(Value):
     """One vLLM engine and the GPUs it rents.
 
     `rented: on_demand` means each process run is rented from its start to its end; else the listed intervals are.
-    `memory_bytes` is the engine's budget (weights, slots, KV), the denominator of utilisation.
+    `memory_bytes` is the engine's budget (weights, slots, KV), the denominator of utilisation. `profile` is the step profile
+    that `loraledger calibrate` wrote for this engine; without one, that of the built-in tiny model is used.
     """
 
     id: Name
@@ -76,6 +78,7 @@ class Engine(Value):
     block_size: Annotated[int, Field(ge=8)] = 32
     kv_cache_bytes: Annotated[int, Field(ge=1 << 20)] = 256 << 20
     memory_bytes: Annotated[int, Field(ge=1 << 20)] = 300 << 20
+    profile: str | None = None
 
 
 class Adapter(Value):
@@ -127,8 +130,39 @@ class PerToken(Value):
 Plan = Annotated[CostPlus | PerToken, Field(discriminator="kind")]
 
 
+class Discount(Value):
+    """Takes `fraction` (0.1 = 10 %) off the part of a month's usage charges above `above`.
+
+    For billing months that begin in [start, until). Of several that hold, the one with the latest start does.
+    """
+
+    id: Name
+    fraction: Annotated[Decimal, Field(gt=0, le=1, max_digits=12, decimal_places=6)]
+    above: Price = Decimal(0)
+    start: AwareDatetime | None = None
+    until: AwareDatetime | None = None
+
+
+class Commitment(Value):
+    """Pays `fee` every month, used or not. It covers usage worth `covers` at the plan's prices (None: worth the fee).
+
+    What is used beyond that costs `overage` times the plan's prices (0.9 = 10 % off, 1.2 = 20 % more).
+    """
+
+    fee: Annotated[Decimal, Field(gt=0, max_digits=20, decimal_places=6)]
+    covers: Price | None = None
+    overage: Fraction = Decimal(1)
+
+
+TaxTreatment = Literal["standard", "reverse_charge", "export", "exempt"]
+
+
 class Tenant(Value):
-    """One customer: who it is, what it was promised, what it may use, what it pays."""
+    """One customer: who it is, what it was promised, what it may use, what it pays.
+
+    Plan, discounts and commitment are in the price book's currency; invoices are in `currency`, converted at the dated
+    rate when that is another. The last line of `address` is the ISO 3166 country code where an e-invoice is wanted.
+    """
 
     id: Name
     name: str
@@ -136,11 +170,16 @@ class Tenant(Value):
     address: tuple[str, ...] = ()
     tax_id: str | None = None
     tax_rate: Fraction = Decimal(0)
+    tax_treatment: TaxTreatment = "standard"
+    tax_note: str | None = None
+    purchase_order: str | None = None
     time_zone: Zone = "UTC"
     currency: Currency = "EUR"
     key_hashes: tuple[KeyHash, ...] = ()
     slo: Slo
     plan: Plan
+    discounts: tuple[Discount, ...] = ()
+    commitment: Commitment | None = None
     quotas: Quotas = Quotas()
     adapters: tuple[Name, ...] = ()
     default_adapter: Name | None = None
@@ -208,12 +247,28 @@ class GpuPrice(Value):
     per_hour: Price
 
 
+class FxRate(Value):
+    """On `day` one unit of the price book's currency bought `rate` units of `currency`, as `source` published it."""
+
+    currency: Currency
+    day: date
+    rate: Rate
+    source: Annotated[str, Field(min_length=1)]
+
+
 class PriceBook(Value):
-    """GPU-hour prices, who carries idle, and which statuses a tenant pays for."""
+    """GPU-hour prices, exchange rates, who carries idle, and which statuses a tenant pays for.
+
+    A version holds for events from `effective_from` on and is known from `known_from` on; None is always. A price that
+    was wrong is put right by a new version, never by changing this one.
+    """
 
     version: Name
     currency: Currency = "EUR"
     note: str | None = None
+    effective_from: AwareDatetime | None = None
+    known_from: AwareDatetime | None = None
+    fx: tuple[FxRate, ...] = ()
     gpu_hours: tuple[GpuPrice, ...]
     idle: Literal["provider", "usage", "residency"] = "provider"
     charged: dict[
@@ -245,6 +300,7 @@ class Seller(Value):
     iban: str | None = None
     payment_days: Annotated[int, Field(ge=0)] = 30
     number_series: Annotated[str, Field(pattern=r"^[A-Z0-9-]{1,12}$")] = "LL"
+    credit_series: Annotated[str, Field(pattern=r"^[A-Z0-9-]{1,12}$")] = "CN"
 
 
 class Catalog(Value):
@@ -257,7 +313,13 @@ class Catalog(Value):
     tenants: tuple[Tenant, ...] = ()
     routing: Annotated[tuple[Rule, ...], Field(min_length=1)]
     prices: PriceBook
+    earlier_prices: tuple[PriceBook, ...] = ()
     seller: Seller
+
+    @property
+    def price_books(self) -> tuple[PriceBook, ...]:
+        """Every version of the price book, the current one last."""
+        return (*self.earlier_prices, self.prices)
 
     def tenant(self, tenant_id: str) -> Tenant | None:
         """The tenant of that id, or None."""

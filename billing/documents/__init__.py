@@ -1,1 +1,1 @@
-"""Invoices as people and programs read them: PDF, CSV, JSON."""
+"""Invoices and credit notes as people and programs read them: PDF, CSV, JSON, Factur-X."""

@@ -1,20 +1,26 @@
-"""An invoice as CSV: one row per line, tax rate and total, then the detail by adapter and status."""
+"""Invoices and credit notes as CSV: one row per line, tax rate and total, then an invoice's detail by adapter and status."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from typing import Final
 
+from billing.credit import CreditNote
 from billing.invoice import Invoice
 from billing.rating import CostStatement
 
 _COLUMNS: Final = (
     "invoice", "state", "tenant", "month", "currency", "record", "position", "item", "description", "quantity", "unit",
-    "unit_price", "exact_amount", "amount", "tax_rate", "tax_base", "payer", "requests", "input_tokens", "cached_input_tokens",
+    "unit_price", "price_currency", "exact_amount", "exchange_rate", "amount", "corrects", "tax_rate", "tax_base", "payer", "requests", "input_tokens", "cached_input_tokens",
     "output_tokens", "t_b_gpu_ns", "t_a_gpu_ns", "t_kv_gpu_ns_estimated", "t_cold_gpu_ns", "measured_gpu_ns", "gpu_hours", "cost",
+)  # fmt: skip
+_CREDIT_COLUMNS: Final = (
+    "credit_note", "state", "tenant", "month", "currency", "invoice", "invoice_date", "reason", "record", "position", "line", "item",
+    "description", "quantity", "unit", "unit_price", "price_currency", "exchange_rate", "charged", "credited_before", "amount",
+    "tax_rate", "tax_base",
 )  # fmt: skip
 
 Cell = str | int | Decimal | None
@@ -25,21 +31,67 @@ def invoice_csv(invoice: Invoice) -> bytes:
     """RFC 4180, UTF-8, one header row; decimals with a dot and no thousands separator, empty where nothing applies.
 
     `record` says what a row is: `line`, `tax`, `net`, `gross`, `due`, `statement`, `adapter` or `status`. Only `line`
-    rows sum to the net amount. Text that a spreadsheet would run as a formula gets a leading apostrophe.
+    rows sum to the net amount. `amount` is in `currency`, unit prices, exact amounts and costs are in `price_currency`.
+    Text that a spreadsheet would run as a formula gets a leading apostrophe.
     """
-    out = io.StringIO()
-    writer = csv.DictWriter(out, _COLUMNS, lineterminator="\r\n", restval="")
-    writer.writeheader()
     common: Row = {
         "invoice": invoice.number,
         "state": invoice.state,
         "tenant": invoice.tenant,
         "month": invoice.month,
         "currency": invoice.currency,
+        "price_currency": invoice.price_currency,
     }
-    for row in _rows(invoice):
+    return _written(_COLUMNS, common, _rows(invoice))
+
+
+def credit_note_csv(note: CreditNote) -> bytes:
+    """In the form of `invoice_csv`: `record` is `line`, `tax`, `net`, `gross` or `remaining`; `line` is the invoice's line."""
+    common: Row = {
+        "credit_note": note.number,
+        "state": note.state,
+        "tenant": note.tenant,
+        "month": note.month,
+        "currency": note.currency,
+        "invoice": note.invoice,
+        "invoice_date": note.invoice_issued_on.isoformat(),
+        "reason": note.reason,
+    }
+    return _written(_CREDIT_COLUMNS, common, _credit_rows(note))
+
+
+def _written(columns: Sequence[str], common: Row, rows: Iterable[Row]) -> bytes:
+    out = io.StringIO()
+    writer = csv.DictWriter(out, columns, lineterminator="\r\n", restval="")
+    writer.writeheader()
+    for row in rows:
         writer.writerow({name: _text(value) for name, value in (common | row).items()})
     return out.getvalue().encode()
+
+
+def _credit_rows(note: CreditNote) -> Iterator[Row]:
+    for line in note.lines:
+        yield {
+            "record": "line",
+            "position": line.position,
+            "line": line.line,
+            "item": line.kind.value,
+            "description": line.description,
+            "quantity": line.quantity,
+            "unit": line.unit if line.quantity is not None else None,
+            "unit_price": line.unit_price,
+            "price_currency": line.price_currency,
+            "exchange_rate": line.exchange_rate,
+            "charged": line.charged,
+            "credited_before": line.credited_before,
+            "amount": line.amount,
+            "tax_rate": line.tax_rate,
+        }
+    yield {"record": "net", "amount": note.net}
+    for group in note.taxes:
+        yield {"record": "tax", "tax_base": group.base, "tax_rate": group.rate, "amount": group.amount}
+    yield {"record": "gross", "amount": note.gross}
+    yield {"record": "remaining", "amount": note.remaining_gross}
 
 
 def _rows(invoice: Invoice) -> Iterator[Row]:
@@ -53,8 +105,11 @@ def _rows(invoice: Invoice) -> Iterator[Row]:
             "quantity": line.quantity,
             "unit": line.unit,
             "unit_price": line.unit_price,
+            "price_currency": line.price_currency,
             "exact_amount": line.exact,
+            "exchange_rate": line.exchange_rate,
             "amount": line.amount,
+            "corrects": line.corrects.number if line.corrects else None,
             "tax_rate": line.tax_rate,
         }
     yield {"record": "net", "amount": invoice.net}

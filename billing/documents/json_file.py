@@ -1,21 +1,25 @@
-"""An invoice as JSON: the form other programs read, and the form in which it can be checked and read back."""
+"""Invoices and credit notes as JSON: the form other programs read, and in which they can be checked and read back."""
 
 from __future__ import annotations
 
 import json
+from typing import Any, Final, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from billing.canonical import to_plain
-from billing.errors import InvoiceInvalid
+from billing.credit import CreditNote
+from billing.errors import BillingError, CreditInvalid, InvoiceInvalid
 from billing.invoice import Invoice
 
-_INVOICE = TypeAdapter(Invoice)
+T = TypeVar("T")
+_INVOICE: Final = TypeAdapter(Invoice)
+_CREDIT_NOTE: Final = TypeAdapter(CreditNote)
 
 
 def invoice_json(invoice: Invoice) -> bytes:
     """UTF-8, indented, keys in the order of `Invoice`, decimals as strings, instants in UTC; ends with a newline."""
-    return json.dumps(to_plain(invoice), indent=2, ensure_ascii=False).encode() + b"\n"
+    return _written(invoice)
 
 
 def read_invoice(data: bytes) -> Invoice:
@@ -24,14 +28,36 @@ def read_invoice(data: bytes) -> Invoice:
     InvoiceInvalid when it is not one, says anything that `Invoice` does not hold, its sums disagree, or it was changed
     after issue.
     """
-    try:
-        invoice = _INVOICE.validate_json(data)
-    except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, e['loc'])) or '(top)'}: {e['msg']}" for e in error.errors())
-        raise InvoiceInvalid(f"could not read invoice: {problems}") from error
-    if json.loads(data) != to_plain(invoice):
-        raise InvoiceInvalid(
-            f"could not read invoice {invoice.number}: it is not in the form in which invoices are written"
-        )
+    invoice = _read(_INVOICE, data, "invoice", InvoiceInvalid)
     invoice.check()
     return invoice
+
+
+def credit_note_json(note: CreditNote) -> bytes:
+    """As `invoice_json`, keys in the order of `CreditNote`."""
+    return _written(note)
+
+
+def read_credit_note(data: bytes) -> CreditNote:
+    """The credit note that `credit_note_json` wrote; CreditInvalid under the conditions of `read_invoice`."""
+    note = _read(_CREDIT_NOTE, data, "credit note", CreditInvalid)
+    note.check()
+    return note
+
+
+def _written(value: Any) -> bytes:
+    return json.dumps(to_plain(value), indent=2, ensure_ascii=False).encode() + b"\n"
+
+
+def _read(form: TypeAdapter[T], data: bytes, what: str, failure: type[BillingError]) -> T:
+    try:
+        value = form.validate_json(data)
+    except ValidationError as error:
+        problems = "; ".join(f"{'.'.join(map(str, e['loc'])) or '(top)'}: {e['msg']}" for e in error.errors())
+        raise failure(f"could not read {what}: {problems}") from error
+    plain = json.loads(data)
+    if plain != to_plain(value):
+        raise failure(
+            f"could not read {what} {plain.get('number')}: it is not in the form in which such documents are written"
+        )
+    return value

@@ -1,46 +1,74 @@
-"""An invoice as PDF/A: the same invoice always gives the same bytes, on any machine, at any time."""
+"""Invoices and credit notes as PDF/A: the same document always gives the same bytes, on any machine, at any time."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import UTC, datetime, time
+from datetime import UTC, date, datetime, time
 from importlib.resources import files
 from pathlib import Path
-from typing import Literal
+from typing import Any, Final, Literal
 
 import typst
 
+from billing.credit import CreditNote
+from billing.documents.credit_view import credit_note_view
+from billing.documents.facturx import Document, document_xml, xml_problems
 from billing.documents.view import invoice_view
+from billing.documents.xmp import mark_factur_x
 from billing.errors import DocumentFailed
 from billing.invoice import Invoice
 
 Paper = Literal["a4", "us-letter"]
+_ATTACHED: Final = "This is also an e-invoice (Factur-X, profile EN 16931): factur-x.xml is attached to this file."
 
 
 def invoice_pdf(invoice: Invoice, paper: Paper = "a4", font_paths: Sequence[Path] = ()) -> bytes:
     """PDF/A-3b: a summary page, then detail; a draft has a watermark. Only fonts inside the typst wheel are used.
 
     Those cover Latin, Greek and Cyrillic; `font_paths` are directories of fonts for other scripts. The document's date
-    is the issue date, or the cut-off of a draft, never the clock. DocumentFailed when a text cannot be shown.
+    is the issue date, or the cut-off of a draft, never the clock. An issued invoice is Factur-X: its EN 16931 XML is
+    attached, unless `facturx.xml_problems` says what it lacks for that. DocumentFailed when a text cannot be shown.
     """
-    dated = datetime.combine(invoice.issued_on, time(), UTC) if invoice.issued_on else invoice.cutoff.astimezone(UTC)
-    view = invoice_view(invoice) | {
-        "paper": paper,
-        "date": {"year": dated.year, "month": dated.month, "day": dated.day},
-    }
+    name = f"invoice {invoice.number or f'draft of {invoice.tenant}, {invoice.month}'}"
+    return _compile("invoice.typ", name, invoice, invoice_view(invoice), paper, font_paths)
+
+
+def credit_note_pdf(note: CreditNote, paper: Paper = "a4", font_paths: Sequence[Path] = ()) -> bytes:
+    """PDF/A-3b of a credit note, under the promises of `invoice_pdf`."""
+    name = f"credit note {note.number or f'draft on {note.invoice}'}"
+    return _compile("credit_note.typ", name, note, credit_note_view(note), paper, font_paths)
+
+
+def _dated(issued_on: date | None, cutoff: datetime) -> datetime:
+    """A PDF's date has no fraction of a second."""
+    at = datetime.combine(issued_on, time(), UTC) if issued_on else cutoff.astimezone(UTC)
+    return at.replace(microsecond=0)
+
+
+def _compile(
+    template: str, name: str, document: Document, view: dict[str, Any], paper: Paper, font_paths: Sequence[Path]
+) -> bytes:
+    dated = _dated(document.issued_on, document.cutoff)
+    placed = view | {"paper": paper, "date": {"year": dated.year, "month": dated.month, "day": dated.day}}
+    problems = xml_problems(document)
+    xml = None if problems else document_xml(document).decode()
+    if document.state == "issued":
+        said = f"No e-invoice is attached: {'; '.join(problems)}." if problems else _ATTACHED
+        where = "terms" if "terms" in view else "notes"
+        placed[where] = [*view[where], said]
+    folder = files("billing.documents")
     try:
-        return typst.compile(
-            files("billing.documents").joinpath("invoice.typ").read_bytes(),
+        pdf = typst.compile(
+            folder.joinpath("letterhead.typ").read_bytes() + folder.joinpath(template).read_bytes(),
             format="pdf",
-            sys_inputs={"invoice": json.dumps(view)},
+            sys_inputs={"document": json.dumps(placed)} | ({"xml": xml} if xml else {}),
             font_paths=typst.Fonts(include_system_fonts=False, font_paths=list(font_paths)),
             ignore_system_fonts=True,
             pdf_standards="a-3b",
-            # A PDF's date has no fraction of a second.
-            timestamp=dated.replace(microsecond=0),
+            timestamp=dated,
         )
     except typst.TypstError as error:
-        name = invoice.number or f"draft of {invoice.tenant}, {invoice.month}"
         advice = "; give a directory of fonts that can show it" if "could not be displayed" in error.message else ""
-        raise DocumentFailed(f"could not write PDF of invoice {name}: {error.message}{advice}") from error
+        raise DocumentFailed(f"could not write PDF of {name}: {error.message}{advice}") from error
+    return mark_factur_x(pdf) if xml else pdf

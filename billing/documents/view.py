@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
+from billing.credit import CreditLine, CreditNote
 from billing.documents.formats import (
     breakable,
     day,
@@ -22,7 +23,8 @@ from billing.documents.wording import GLOSSARY, OWNERS, PLANS, RANK, STATUSES, T
 from billing.facts import COLD
 from billing.invoice import Invoice, Party
 from billing.invoice_lines import Line, percent
-from billing.money import ratio, round_places, total
+from billing.money import ratio, round_places, total, trimmed
+from billing.prices import Exchange
 from billing.quantities import gpu_hours
 from billing.rating import StatusCost, Term
 
@@ -37,13 +39,10 @@ def invoice_view(invoice: Invoice) -> dict[str, Any]:
         "title": f"Invoice {reference}",
         "heading": heading,
         "currency": invoice.currency,
-        "footer": " · ".join(
-            part
-            for part in (invoice.seller.name, invoice.seller.tax_id and f"Tax ID {invoice.seller.tax_id}", reference)
-            if part
-        ),
-        "seller": _party(invoice.seller),
-        "buyer": _party(invoice.buyer),
+        "cost_currency": invoice.price_currency,
+        "footer": footer(invoice.seller, reference),
+        "seller": party_view(invoice.seller),
+        "buyer": party_view(invoice.buyer),
         "facts": _facts(invoice),
         "due": {
             "label": "Amount due" if not draft else "Amount so far, not yet due",
@@ -55,9 +54,9 @@ def invoice_view(invoice: Invoice) -> dict[str, Any]:
             {
                 "description": line.description,
                 "note": line.note,
-                "quantity": _quantity(line, invoice),
+                "quantity": quantity_text(line.quantity, line.unit),
                 "unit": line.unit,
-                "price": percent(line.unit_price) if line.unit == invoice.currency else unit_price(line.unit_price),
+                "price": price_text(line, invoice.currency),
                 "amount": money(line.amount, invoice.currency),
             }
             for line in invoice.lines
@@ -68,10 +67,11 @@ def invoice_view(invoice: Invoice) -> dict[str, Any]:
                 [f"Tax {percent(g.rate)} on {money(g.base, invoice.currency)}", money(g.amount, invoice.currency)]
                 for g in invoice.taxes
             ),
+            *accounted_tax(invoice),
         ],
         "total": [f"Total, {invoice.currency}", money(invoice.gross, invoice.currency)],
         "highlights": _highlights(invoice),
-        "terms": [f"Price book {invoice.price_book}: {invoice.price_note}"] if invoice.price_note else [],
+        "terms": _terms(invoice),
         "charged": "Charged,\nnet" if invoice.plan == "per_token" else "Charged,\nwith margin",
         "adapters": _adapters(invoice),
         "statement": _statement(invoice),
@@ -80,7 +80,7 @@ def invoice_view(invoice: Invoice) -> dict[str, Any]:
                 STATUSES.get(status.status, status.status),
                 grouped(status.requests),
                 hours(status.gpu_hours),
-                money(status.cost, invoice.currency),
+                money(status.cost, invoice.price_currency),
                 _charged(status, invoice),
             ]
             for status in sorted(invoice.statuses, key=lambda status: RANK.get(status.status, len(RANK)))
@@ -92,7 +92,13 @@ def invoice_view(invoice: Invoice) -> dict[str, Any]:
     }
 
 
-def _party(party: Party) -> dict[str, Any]:
+def footer(seller: Party, reference: str) -> str:
+    """Who and which document, at the foot of every page."""
+    return " · ".join(part for part in (seller.name, seller.tax_id and f"Tax ID {seller.tax_id}", reference) if part)
+
+
+def party_view(party: Party) -> dict[str, Any]:
+    """Name and lines of an address, with tax id and mail."""
     rows = [*party.address]
     rows += [f"Tax ID {party.tax_id}"] if party.tax_id else []
     rows += [party.email] if party.email else []
@@ -108,7 +114,20 @@ def _facts(invoice: Invoice) -> list[list[str]]:
         ["Time zone", invoice.time_zone],
         ["Customer", breakable(invoice.tenant)],
         ["Plan", PLANS[invoice.plan]],
+        *([["Your order", breakable(invoice.purchase_order)]] if invoice.purchase_order else []),
+        *([["Exchange rate", rate_text(invoice.exchange)]] if invoice.exchange else []),
     ]
+
+
+def rate_text(rate: Exchange) -> str:
+    """`EUR 1 = USD 1.0842`."""
+    return f"{rate.base} 1 = {rate.quote} {trimmed(rate.rate):f}"
+
+
+def accounted_tax(document: Invoice | CreditNote) -> list[list[str]]:
+    """The tax in the currency in which the seller accounts for it, where that is another and there is any."""
+    tax, currency = document.tax_in_price_currency, document.price_currency
+    return [] if not tax else [[f"Tax in {currency}, for information", money(tax, currency)]]
 
 
 def _payment(invoice: Invoice) -> str:
@@ -130,7 +149,7 @@ def _highlights(invoice: Invoice) -> list[dict[str, str]]:
         },
         {
             "label": "GPU cost per 1M tokens",
-            "value": per_million(invoice.unit_cost, invoice.currency),
+            "value": per_million(invoice.unit_cost, invoice.price_currency),
             "note": "attributed, before margin",
         },
         {"label": "LoRA routing overhead", "value": share, "note": "T_A, of this month's GPU cost"},
@@ -162,8 +181,8 @@ def _adapters(invoice: Invoice) -> dict[str, Any]:
             grouped(part.cached_tokens),
             grouped(part.output_tokens),
             hours(part.statement.measured.gpu_hours),
-            money(part.statement.measured.cost, invoice.currency),
-            money(part.charged, invoice.currency),
+            money(part.statement.measured.cost, invoice.price_currency),
+            money(part.charged, invoice.price_currency),
         ]
         for part in parts
     ]
@@ -173,8 +192,8 @@ def _adapters(invoice: Invoice) -> dict[str, Any]:
         grouped(sum(part.cached_tokens for part in parts)),
         grouped(invoice.output_tokens),
         hours(invoice.statement.measured.gpu_hours),
-        money(invoice.statement.measured.cost, invoice.currency),
-        money(total(part.charged for part in parts), invoice.currency),
+        money(invoice.statement.measured.cost, invoice.price_currency),
+        money(total(part.charged for part in parts), invoice.price_currency),
     ]
     note = (
         "Detail is rounded for reading; the lines on page 1 are what is charged. The files that come with this invoice "
@@ -195,8 +214,8 @@ def _statement(invoice: Invoice) -> dict[str, Any]:
     idle = ""
     if invoice.idle:
         share = hours(total(part.gpu_hours for part in invoice.idle))
-        cost = money(total(part.cost for part in invoice.idle), invoice.currency)
-        idle = f" Your share of idle time is {share} GPU-hours, {invoice.currency} {cost}, beside the formula."
+        cost = money(total(part.cost for part in invoice.idle), invoice.price_currency)
+        idle = f" Your share of idle time is {share} GPU-hours, {invoice.price_currency} {cost}, beside the formula."
     return {
         **terms,
         "measured": ["Measured GPU time of your requests", *_term(statement.measured, invoice)],
@@ -205,7 +224,7 @@ def _statement(invoice: Invoice) -> dict[str, Any]:
 
 
 def _term(term: Term, invoice: Invoice) -> list[str]:
-    return [grouped(term.gpu_ns), hours(term.gpu_hours), money(term.cost, invoice.currency)]
+    return [grouped(term.gpu_ns), hours(term.gpu_hours), money(term.cost, invoice.price_currency)]
 
 
 def _reconciliation(invoice: Invoice) -> dict[str, Any]:
@@ -227,26 +246,49 @@ def _reconciliation(invoice: Invoice) -> dict[str, Any]:
     }
 
 
+def _terms(invoice: Invoice) -> list[str]:
+    """What must stand on the first page beside the sums: whose rate, why no tax, which prices."""
+    rate, book = invoice.exchange, invoice.price_book
+    return [
+        *([f"Converted at {rate_text(rate)}, {rate.source}, {day(rate.day)}."] if rate else []),
+        *([invoice.tax_note] if invoice.tax_note else []),
+        *([f"Price book {book}: {invoice.price_note}"] if invoice.price_note else []),
+    ]
+
+
 def _provenance(invoice: Invoice) -> list[list[str]]:
+    note = f": {invoice.price_note}" if invoice.price_note else ""
     rows = [
         ["Period in UTC", f"{instant(invoice.start)} up to {instant(invoice.end)}"],
         ["Usage cut-off", instant(invoice.cutoff)],
-        [
-            "Price book",
-            invoice.price_book if invoice.price_note is None else f"{invoice.price_book}: {invoice.price_note}",
-        ],
+        ["Price book", f"{invoice.price_book} ({invoice.price_book_hash[:16]}){note}"],
         ["Method", f"{invoice.method}, step profile {', '.join(invoice.profiles) or 'none'}"],
         ["Ledger SHA-256", invoice.ledger_hash],
     ]
+    if rate := invoice.exchange:
+        rows.insert(2, ["Exchange rate", f"{rate_text(rate)}, {rate.source}, {day(rate.day)}"])
     if invoice.content_hash:
         rows.append(["Content SHA-256", invoice.content_hash])
     return rows
 
 
-def _quantity(line: Line, invoice: Invoice) -> str:
-    if line.unit == invoice.currency:
-        return money(line.quantity, invoice.currency)
-    return grouped(line.quantity) if line.unit == "item" else hours(line.quantity)
+def quantity_text(quantity: Decimal, unit: str) -> str:
+    """A count of items, a sum of money (unit: a currency), or hours and millions of tokens with six decimals."""
+    if unit == "item":
+        return grouped(quantity)
+    return money(quantity, unit) if is_currency(unit) else hours(quantity)
+
+
+def price_text(line: Line | CreditLine, currency: str) -> str:
+    """A unit price with every digit, a share of money in percent; with its currency where that is not the document's."""
+    if is_currency(line.unit):
+        return percent(line.unit_price)
+    return ("" if line.price_currency == currency else f"{line.price_currency} ") + unit_price(line.unit_price)
+
+
+def is_currency(unit: str) -> bool:
+    """Whether a line's quantity is a sum of money."""
+    return len(unit) == 3 and unit.isupper()
 
 
 def _charged(status: StatusCost, invoice: Invoice) -> str:

@@ -1,4 +1,4 @@
-"""The fixed words of the printed invoice: what plans, outcomes, terms and owners of GPU time are called for a customer."""
+"""The fixed words of printed documents: what plans, outcomes, terms, owners of GPU time and reasons are called for a customer."""
 
 from __future__ import annotations
 
@@ -38,4 +38,12 @@ OWNERS: Final = {
     "idle": "Idle",
     "unattributed": "Not attributed (not charged)",
     "down": "Rented but not serving (not charged)",
+}
+REASONS: Final = {
+    "usage_corrected": "Usage was corrected after the invoice was issued",
+    "price_corrected": "A price on the invoice was wrong",
+    "duplicate": "The same usage was charged twice",
+    "dispute": "You disputed the invoice, and we agree",
+    "goodwill": "A gesture of goodwill",
+    "void": "The invoice is withdrawn in full",
 }

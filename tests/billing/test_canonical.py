@@ -9,7 +9,7 @@ from decimal import Decimal
 import pytest
 
 from billing.canonical import content_hash, to_plain
-from billing.rating import ChargeKind
+from billing.plans import ChargeKind
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,6 +91,7 @@ def test_the_month_before_stands_beside_this_one(
     assert (previous.number, previous.net, previous.unit_price) == ("LL-2026-0007", cost_plus.net, cost_plus.unit_price)
     with pytest.raises(InvoiceInvalid, match="with an invoice of shop"):
         draft(clinic, previous=per_token)
+    assert draft(clinic, previous=replace(cost_plus, currency="USD")).previous is None
 
 
 def test_a_month_without_use_is_an_invoice_of_zero_with_unknown_unit_prices(

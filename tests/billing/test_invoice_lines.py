@@ -11,7 +11,8 @@ import pytest
 from billing.invoice import Invoice
 from billing.invoice_lines import Line, invoice_lines, percent, tax_groups
 from billing.money import total
-from billing.rating import Charge, ChargeKind, RatedTenant, rate_tenant
+from billing.plans import Charge, ChargeKind
+from billing.rating import RatedTenant, rate_tenant
 from catalog.model import PriceBook, Tenant
 
 D = Decimal

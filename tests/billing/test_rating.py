@@ -11,12 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from billing.attribution import EngineHourCost, IdleTime, TenantCost
-from billing.errors import CurrencyMismatch, PayerMissing, PriceMissing, RowsInvalid
+from billing.errors import PayerMissing, PriceMissing, RowsInvalid
 from billing.facts import COLD, HOUR_NS, TenantQuarter
 from billing.money import product, total
 from billing.periods import to_ns
+from billing.plans import ChargeKind
+from billing.prices import gpu_price
 from billing.quantities import gpu_hours
-from billing.rating import ChargeKind, gpu_price, ledger_hash, rate_tenant
+from billing.rating import ledger_hash, rate_tenant
 from catalog.model import GpuPrice, PriceBook, Tenant
 
 D = Decimal
@@ -149,11 +151,6 @@ def test_a_status_without_a_payer_is_an_error(clinic: Tenant, book: PriceBook) -
     short = book.model_copy(update={"charged": {"ok": "tenant"}})
     with pytest.raises(PayerMissing, match="who pays for status 'timeout'"):
         rate_tenant(clinic, [row("timeout")], short)
-
-
-def test_two_currencies_never_meet(clinic: Tenant, book: PriceBook) -> None:
-    with pytest.raises(CurrencyMismatch, match="it is in USD, the price book is in EUR"):
-        rate_tenant(clinic.model_copy(update={"currency": "USD"}), [], book)
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,42 @@ def test_the_price_of_an_instant_is_the_last_that_started_before_it() -> None:
     assert book.price("demo-cpu", change.replace(year=2020)) is None
 
 
+def test_money_that_contradicts_itself_is_told_with_its_path() -> None:
+    raw = yaml.safe_load(EXAMPLE.read_text())
+    clinic, bank, shop, forge, *_ = raw["tenants"]
+    clinic["tax_treatment"] = "reverse_charge"
+    bank |= {"currency": "USD", "discounts": [{"id": "a", "fraction": "0.1"}, {"id": "a", "fraction": "0.2"}]}
+    shop["discounts"] = [
+        {"id": "back", "fraction": "0.1", "start": "2026-11-01T00:00:00Z", "until": "2026-10-01T00:00:00Z"}
+    ]
+    forge |= {"tax_treatment": "reverse_charge", "tax_id": None}
+    rate = {"currency": "USD", "day": "2026-10-30", "rate": "1.0842", "source": "ECB"}
+    prices = raw["prices"]
+    prices["fx"] = [rate, dict(rate, rate="1.1"), dict(rate, currency="EUR")]
+    prices["gpu_hours"].append(dict(prices["gpu_hours"][0], per_hour="1"))
+    raw["earlier_prices"] = [dict(prices, fx=[], gpu_hours=[], currency="USD")]
+    with pytest.raises(CatalogInvalid) as caught:
+        parse(yaml.safe_dump(raw), "x.yaml")
+    assert sorted(caught.value.problems) == [
+        "earlier_prices[0].currency: USD is not the current book's EUR",
+        "prices.fx: 'USD on 2026-10-30' appears 2 times",
+        "prices.fx: EUR is the book's own currency",
+        "prices.gpu_hours: 'demo-cpu from 2026-01-01T00:00:00+00:00' appears 2 times",
+        "prices.version: 'example-1' appears 2 times",
+        "tenants[0].tax_rate: must be 0 where tax_treatment is reverse_charge",
+        "tenants[1].discounts: 'a' appears 2 times",
+        "tenants[2].discounts: 'back' ends before it starts",
+        "tenants[3].tax_id: reverse charge needs the customer's VAT id",
+    ]
+
+
+def test_a_rate_of_the_currency_is_enough_to_be_invoiced_in_it() -> None:
+    raw = yaml.safe_load(EXAMPLE.read_text())
+    raw["tenants"][3]["currency"] = "USD"
+    raw["prices"]["fx"] = [{"currency": "USD", "day": "2026-10-30", "rate": "1.0842", "source": "ECB"}]
+    assert parse(yaml.safe_dump(raw), "x.yaml").prices.fx[0].day.isoformat() == "2026-10-30"
+
+
 def test_the_published_schema_is_in_step() -> None:
     assert json.loads((ROOT / "catalog" / "schema.json").read_text()) == json.loads(json_schema())
     assert json.loads(json_schema())["title"] == Catalog.__name__

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import date
 from decimal import Decimal
 
 import pytest
 
 from billing.documents.view import invoice_view
 from billing.invoice import Invoice
+from billing.prices import Exchange
 from catalog.model import Tenant
 
 D = Decimal
@@ -25,6 +27,31 @@ def test_numbers_are_grouped_and_minus_is_a_minus(cost_plus: Invoice) -> None:
 def test_amounts_have_the_currencys_own_decimals(cost_plus: Invoice) -> None:
     assert invoice_view(replace(cost_plus, currency="JPY", due=D("1235")))["due"]["amount"] == "JPY 1,235"
     assert invoice_view(replace(cost_plus, currency="KWD", due=D("1.5")))["due"]["amount"] == "KWD 1.500"
+
+
+def test_prices_and_costs_stay_in_their_currency_where_the_invoice_is_in_another(cost_plus: Invoice) -> None:
+    rate = Exchange("EUR", "USD", D("1.0842"), date(2026, 10, 30), "ECB")
+    lines = tuple(replace(line, exchange_rate=rate.rate) for line in cost_plus.lines)
+    foreign = replace(cost_plus, currency="USD", exchange=rate, lines=lines, tax_in_price_currency=D("31.45"))
+    view = invoice_view(foreign)
+    assert view["lines"][0]["price"] == "EUR 360.00"
+    assert (view["lines"][4]["quantity"], view["lines"][4]["unit"], view["lines"][4]["price"]) == (
+        "143.56",
+        "EUR",
+        "25 %",
+    )
+    assert ["Exchange rate", "EUR 1 = USD 1.0842"] in view["facts"]
+    assert view["terms"][0] == "Converted at EUR 1 = USD 1.0842, ECB, 30 October 2026."
+    assert ["Tax in EUR, for information", "31.45"] in view["totals"]
+    assert (view["currency"], view["cost_currency"], view["due"]["amount"]) == ("USD", "EUR", "USD 213.56")
+    assert [card["value"][:3] for card in view["highlights"][:2]] == ["USD", "EUR"]
+
+
+def test_why_no_tax_is_charged_stands_on_the_first_page(draft: Callable[..., Invoice], clinic: Tenant) -> None:
+    reverse = clinic.model_copy(update={"tax_treatment": "reverse_charge", "tax_rate": D(0)})
+    assert "Reverse charge: the customer owes the tax." in invoice_view(draft(reverse))["terms"]
+    noted = clinic.model_copy(update={"tax_treatment": "exempt", "tax_rate": D(0), "tax_note": "Exempt, section 4."})
+    assert "Exempt, section 4." in invoice_view(draft(noted))["terms"]
 
 
 def test_the_cost_statement_shows_the_credit_with_its_sign(cost_plus: Invoice) -> None:
