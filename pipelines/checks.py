@@ -5,6 +5,7 @@ from datetime import datetime
 import dagster as dg
 
 from billing.periods import to_datetime
+from billing.store.counters import unexplained
 from billing.store.finance import reconciliation, stream_gaps, waiting
 from pipelines.partitions import Cut, Window, window
 from pipelines.resources import Desk, LedgerResource
@@ -60,7 +61,19 @@ def checks(cut: Cut) -> list[dg.AssetChecksDefinition]:
             faults.append(f"{found.missing_cost} {found.currency} of tenants' time are not in tenant_cost")
         return _result(faults, dg.AssetCheckSeverity.ERROR)
 
-    return [quarantine_is_empty, usage_is_complete, cost_is_conserved]
+    @dg.asset_check(
+        asset="usage",
+        name="counters_are_explained",
+        description="Each gap between the engine's own counters, the meter and the usage records has a named cause.",
+    )
+    def counters_are_explained(
+        context: dg.AssetCheckExecutionContext, ledger: LedgerResource, desk: dg.ResourceParam[Desk]
+    ) -> dg.AssetCheckResult:
+        with ledger.open(desk.clock()) as opened:
+            faults = unexplained(opened, *window(context))
+        return _result(faults, dg.AssetCheckSeverity.ERROR)
+
+    return [quarantine_is_empty, usage_is_complete, counters_are_explained, cost_is_conserved]
 
 
 def _instants(stretch: Window) -> tuple[datetime, datetime]:

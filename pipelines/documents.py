@@ -1,4 +1,4 @@
-"""Invoices as files: `<out>/<month>/<tenant>-draft.*` or `<tenant>-<number>.*`, each as PDF, CSV and JSON."""
+"""Documents as files: `<out>/<month>/<tenant>-draft.*` or `<tenant>-<number>.*`, each as PDF, CSV and JSON."""
 
 from __future__ import annotations
 
@@ -6,12 +6,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from billing.documents.csv_file import invoice_csv
-from billing.documents.json_file import invoice_json
-from billing.documents.pdf import invoice_pdf
+from billing.credit import CreditNote
+from billing.documents.csv_file import credit_note_csv, invoice_csv
+from billing.documents.json_file import credit_note_json, invoice_json
+from billing.documents.pdf import credit_note_pdf, invoice_pdf
 from billing.invoice import Invoice
 
 _FORMS: Final[dict[str, Callable[[Invoice], bytes]]] = {"pdf": invoice_pdf, "csv": invoice_csv, "json": invoice_json}
+_CREDIT_FORMS: Final[dict[str, Callable[[CreditNote], bytes]]] = {
+    "pdf": credit_note_pdf,
+    "csv": credit_note_csv,
+    "json": credit_note_json,
+}
 
 
 def write_documents(out: Path, invoices: Sequence[Invoice], done: Callable[[int], None]) -> list[Path]:
@@ -22,14 +28,26 @@ def write_documents(out: Path, invoices: Sequence[Invoice], done: Callable[[int]
     written = []
     for count, invoice in enumerate(invoices, 1):
         folder = out / invoice.month
-        folder.mkdir(parents=True, exist_ok=True)
-        for extension, form in _FORMS.items():
-            path = folder / f"{invoice.tenant}-{invoice.number or 'draft'}.{extension}"
-            unfinished = path.with_name(f".{path.name}.new")
-            unfinished.write_bytes(form(invoice))
-            unfinished.replace(path)
-            written.append(path)
-            if invoice.number:
-                (folder / f"{invoice.tenant}-draft.{extension}").unlink(missing_ok=True)
+        name = f"{invoice.tenant}-{invoice.number or 'draft'}"
+        written += [_write(folder / f"{name}.{extension}", form(invoice)) for extension, form in _FORMS.items()]
+        for extension in _FORMS if invoice.number else ():
+            (folder / f"{invoice.tenant}-draft.{extension}").unlink(missing_ok=True)
         done(count)
     return written
+
+
+def write_credit_notes(out: Path, notes: Sequence[CreditNote]) -> list[Path]:
+    """Write issued credit notes beside the invoices that they lower, in every form. Returns the paths."""
+    return [
+        _write(out / note.month / f"{note.tenant}-{note.number}.{extension}", form(note))
+        for note in notes
+        for extension, form in _CREDIT_FORMS.items()
+    ]
+
+
+def _write(path: Path, data: bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.new")
+    unfinished.write_bytes(data)
+    unfinished.replace(path)
+    return path

@@ -9,6 +9,8 @@ from typing import Any, Final
 
 import dagster as dg
 
+from billing.close import GRACE_NS
+from billing.facts import HOUR_NS
 from billing.periods import to_ns
 from billing.store.finance import month_window
 from catalog.load import load
@@ -43,14 +45,21 @@ def run_hours(
 
 
 def run_month(
-    settings: Settings, month: str, issue: bool, now: datetime, progress: Progress | None = None
+    settings: Settings,
+    month: str,
+    issue: bool,
+    now: datetime,
+    progress: Progress | None = None,
+    *,
+    grace_hours: int = GRACE_NS // HOUR_NS,
 ) -> RunReport:
     """Everything of a billing month up to its invoices: drafts, or with `issue` the closed month's numbered ones.
 
+    A month is closed `grace_hours` after its end (UTC) at the earliest.
     Raises as `run_hours` does; CloseRefused, listing what is red, when the month may not be closed.
     """
     stretch = Window(*month_window(month, load(settings.catalog)))
-    config = {"ops": {"invoices": {"config": {"issue": issue}}}}
+    config = {"ops": {"invoices": {"config": {"issue": issue, "grace_hours": grace_hours}}}}
     return _run(
         settings, [*hourly_assets(UNCUT), *monthly_assets(UNCUT)], stretch, {MONTH_TAG: month}, config, now, progress
     )

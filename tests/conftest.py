@@ -6,12 +6,24 @@ import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
+from billing.credit import CreditNote, draft_credit_note, issue_credit_note, spread
+from billing.store.catalog_history import remember_catalog
 from billing.store.clickhouse import Ledger
+from billing.store.engine_time import write_cold_starts, write_engine_time
+from billing.store.finance import month_window
+from billing.store.focus import write_charges
+from billing.store.ingest import ingest
+from billing.store.invoices import issue_month, issued
+from billing.store.issuing import issue
 from billing.store.migrate import migrate
+from billing.store.postings import post
+from billing.store.tenant_cost import write_tenant_cost
+from billing.store.usage import book_lost, book_spans
 from catalog.load import load
 from catalog.model import Catalog
 from telemetry.engine_time import (
@@ -239,6 +251,93 @@ def empty_ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with Ledger.open(f"chdb://{path}") as opened:
         migrate(opened, datetime(2026, 10, 1, tzinfo=UTC))
     return path
+
+
+@pytest.fixture(scope="session")
+def busy_catalog(example: Catalog) -> Catalog:
+    """The example with idle time shared by use, and a tenant billed in dollars who owes a minimum."""
+    declared = example.model_dump(mode="json")
+    declared["prices"] |= {"idle": "usage"}
+    declared["prices"]["fx"] = [
+        {"currency": "USD", "day": f"2026-{month:02d}-30", "rate": f"1.0876543{month % 10}", "source": "ECB"}
+        for month in (9, 10, 11)
+    ]
+    for tenant in declared["tenants"]:
+        if tenant["id"] == "bank":
+            tenant |= {"currency": "USD", "purchase_order": "PO-77"}
+            tenant["plan"] |= {"minimum": "25"}
+    return Catalog.model_validate(declared)
+
+
+@pytest.fixture(scope="session")
+def closed_books(
+    tmp_path_factory: pytest.TempPathFactory, empty_ledger: Path, busy_catalog: Catalog
+) -> tuple[Path, Catalog]:
+    """A ledger to be copied, closed, in which five tenants' September and October 2026 are issued, and a part of a September
+    invoice was credited in October; and its catalog."""
+    root = tmp_path_factory.mktemp("closed")
+    shutil.copytree(empty_ledger, root / "ledger", symlinks=True)
+    with Ledger.open(f"chdb://{root / 'ledger'}") as opened:
+        for month, scale in ((9, 1), (10, 2)):
+            traffic = busy_days(datetime(2026, month, 5, 10, tzinfo=UTC), scale)
+            after = datetime(2026, month + 1, 10, 8, tzinfo=UTC)
+            derive_month(opened, busy_catalog, f"2026-{month:02d}", [traffic.write(root / f"spool-{month}")], after)
+            issue_month(opened, f"2026-{month:02d}", busy_catalog, after)
+            if month == 9:
+                credit_clinic(opened, after)
+            write_charges(opened, f"2026-{month:02d}", busy_catalog, after)
+    return root / "ledger", busy_catalog
+
+
+def credit_clinic(ledger: Ledger, now: datetime) -> None:
+    """One euro off the clinic's September, as a credit note."""
+
+    def make() -> list[CreditNote]:
+        invoice = next(invoice for invoice in issued(ledger, "2026-09") if invoice.tenant == "clinic")
+        draft = draft_credit_note(invoice, spread(invoice, Decimal(1)), "goodwill", cutoff=now)
+        return [issue_credit_note(draft, "CN", 1, now.date())]
+
+    issue(ledger, make, now)
+    post(ledger)
+
+
+def busy_days(first: datetime, scale: int) -> Traffic:
+    """Three hours on two days of five tenants: cold loads, cache hits, an abort, a fault, a rejection, and idle time."""
+    day_ns, hour_ns = 24 * 3600 * SECOND_NS, 3600 * SECOND_NS
+    traffic = Traffic(gateway=f"gw-{first:%m}0000000000")
+    for at in (0, hour_ns, day_ns):
+        t0 = int(first.timestamp()) * SECOND_NS + at
+        run = traffic.meter = f"run-{t0}"
+        traffic.windows = traffic.sessions = traffic.loads = 0
+        traffic.session(SessionEvent.STARTED, t0, run)
+        traffic.serve(
+            "clinic", t0 + SECOND_NS, 300_000_000 * scale, 50_000_001, adapter="icd10-coder", cold_ns=30_000_007,
+            saved=(50_000_000, 5_000_003), tokens=(1000, 400, 50),
+        )  # fmt: skip
+        traffic.serve("clinic", t0 + 2 * SECOND_NS, 90_000_000, 10_000_001, adapter="clinic-tone", system_ns=77)
+        traffic.serve("campus", t0 + 3 * SECOND_NS, 400_000_001, tokens=(5000, 0, 700), recompute_ns=5)
+        traffic.serve("freeride", t0 + 4 * SECOND_NS, 900_000_001, adapter="brand-voice", tokens=(9, 0, 3000))
+        traffic.serve("forge", t0 + 5 * SECOND_NS, 123_456_789 * scale, 7_654_321, adapter="code-complete")
+        traffic.serve("bank", t0 + 6 * SECOND_NS, 66_666_667, 1_000_003, adapter="ledger-lingo")
+        traffic.serve("campus", t0 + 7 * SECOND_NS, 10_000_001, status=Status.CLIENT_ABORT, tokens=(50, 0, 3))
+        traffic.serve("campus", t0 + 8 * SECOND_NS, 20_000_003, status=Status.SERVER_ERROR, tokens=(50, 0, 0))
+        refused = traffic.open("clinic", t0 + 9 * SECOND_NS, engine=None)
+        traffic.close(replace(refused, status=Status.REJECTED, finished_ns=t0 + 9 * SECOND_NS + 5, slices=()))
+        traffic.idle(t0 + 9 * SECOND_NS, t0 + 90 * SECOND_NS)
+        traffic.session(SessionEvent.STOPPED, t0 + 100 * SECOND_NS, run)
+    return traffic
+
+
+def derive_month(ledger: Ledger, catalog: Catalog, month: str, files: list[Path], now: datetime) -> None:
+    """Take spool files and derive everything of a month up to its cost."""
+    ingest(ledger, files, catalog, now)
+    window = month_window(month, catalog)
+    remember_catalog(ledger, catalog, now)
+    book_spans(ledger, *window, catalog, now)
+    book_lost(ledger, [], catalog, now)
+    write_engine_time(ledger, *window, catalog, now)
+    write_cold_starts(ledger, *window, now)
+    write_tenant_cost(ledger, *window, catalog, now)
 
 
 @pytest.fixture

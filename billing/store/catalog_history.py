@@ -13,9 +13,8 @@ from catalog.model import Catalog
 
 def remember_catalog(ledger: Ledger, catalog: Catalog, now: datetime) -> int:
     """Append what the newest rows do not already say, with `now` as knowledge time; how many rows."""
-    book = catalog.prices
     prices = {
-        f"{price.gpu_type} {price.start.astimezone(UTC):%Y-%m-%dT%H:%M:%S+00:00}": (
+        f"{book.version} {price.gpu_type} {price.start.astimezone(UTC):%Y-%m-%dT%H:%M:%S+00:00}": (
             f"{price.model_dump_json()} {book.currency} {book.version}",
             {
                 "gpu_type": price.gpu_type,
@@ -25,6 +24,7 @@ def remember_catalog(ledger: Ledger, catalog: Catalog, now: datetime) -> int:
                 "book": book.version,
             },
         )
+        for book in catalog.price_books
         for price in book.gpu_hours
     }
     tenants = {

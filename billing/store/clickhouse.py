@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, Literal, NamedTuple, Self
 from urllib.parse import parse_qs, urlsplit, urlunsplit
 
 import clickhouse_connect
@@ -23,6 +23,14 @@ DATABASE: Final = "loraledger"
 _READS: Final = ("SELECT", "WITH", "SHOW", "DESCRIBE", "DESC", "EXPLAIN")
 _POLL_S: Final = 0.1
 _ADVICE: Final = "the DSN must look like chdb:///var/lib/loraledger or http(s)://user:password@host:8443"
+
+FileForm = Literal["csv", "parquet"]
+_FORMS: Final[dict[FileForm, str]] = {"csv": "CSVWithNames", "parquet": "Parquet"}
+_FILE_SETTINGS: Final = {
+    "date_time_output_format": "iso",
+    "format_csv_null_representation": "",
+    "output_format_parquet_string_as_string": 1,
+}
 
 
 class Table(NamedTuple):
@@ -87,6 +95,26 @@ class Ledger:
             raise QueryFailed(f"query {name}", _first_line(error)) from error
         return [dict(zip(result.column_names, row, strict=True)) for row in result.result_rows]
 
+    def file(self, name: str, parameters: Mapping[str, Any], form: FileForm) -> bytes:
+        """The answer of the named query as a file, made by the database: no value passes through Python.
+
+        Decimals keep every digit, instants are UTC (`2026-10-01T00:00:00Z` in CSV), null is an empty CSV cell.
+        """
+        try:
+            return self._client.raw_query(
+                queries.text(name), parameters=dict(parameters), fmt=_FORMS[form], settings=_FILE_SETTINGS
+            )
+        except ClickHouseError as error:
+            raise QueryFailed(f"query {name}", _first_line(error)) from error
+
+    def count(self, name: str, parameters: Mapping[str, Any]) -> int:
+        """How many rows the named query has."""
+        try:
+            counted = self._client.query(f"SELECT count() FROM ({queries.text(name)}\n)", parameters=dict(parameters))
+        except ClickHouseError as error:
+            raise QueryFailed(f"query {name}", _first_line(error)) from error
+        return int(counted.result_rows[0][0])
+
     def execute(self, statement: str, what: str) -> None:
         """Run one schema statement; `what` names it in errors."""
         try:
@@ -94,12 +122,19 @@ class Ledger:
         except ClickHouseError as error:
             raise QueryFailed(what, _first_line(error)) from error
 
-    def insert(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> int:
-        """Append rows as one block; how many. Nothing is sent for no rows."""
+    def insert(
+        self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, once: str | None = None
+    ) -> int:
+        """Append rows as one block; how many. Nothing is sent for no rows.
+
+        Of all blocks with one token `once` the first lands in the table, whoever sends it, and the others vanish silently:
+        the caller reads who was first. It holds for tables that keep a deduplication window.
+        """
         block = list(rows)
         if block:
+            token = {} if once is None else {"insert_deduplicate": 1, "insert_deduplication_token": once}
             try:
-                self._client.insert(table, block, column_names=list(columns))
+                self._client.insert(table, block, column_names=list(columns), settings=token)
             except ClickHouseError as error:
                 raise QueryFailed(f"insert into {table}", _first_line(error)) from error
         return len(block)

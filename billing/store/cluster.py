@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 _CREATE: Final = re.compile(r"^CREATE (TABLE|VIEW|MATERIALIZED VIEW) (\w+)(?: TO (\w+))?", re.MULTILINE)
+_ALTER: Final = re.compile(r"^ALTER TABLE (\w+)$", re.MULTILINE)
 _ENGINE: Final = re.compile(r"^ENGINE = (\w*MergeTree)(?:\(([^)]*)\))?$", re.MULTILINE)
 _ORDER: Final = re.compile(r"^ORDER BY (.+)$", re.MULTILINE)
 _FROM: Final = re.compile(r"^FROM (\w+)$", re.MULTILINE)
@@ -15,11 +16,13 @@ SETTINGS: Final = {"distributed_foreground_insert": "1", "prefer_global_in_and_j
 
 
 def on_cluster(statement: str, cluster: str, database: str) -> list[str]:
-    """The statements that do on `cluster` what one migration does on one server. ValueError when it creates nothing.
+    """The statements that do on `cluster` what one migration does on one server. ValueError when it neither creates nor alters.
 
     Rows are spread by a hash of their whole sorting key, so all versions of one row meet on one shard, where FINAL sees them.
-    A materialized view works on the local tables: each shard feeds its own.
+    A materialized view works on the local tables: each shard feeds its own. So does a change that only they know of: an index.
     """
+    if (altered := _ALTER.search(statement)) is not None:
+        return [_replace(statement, altered, f"ALTER TABLE {altered[1]}_local ON CLUSTER '{cluster}'")]
     created = _CREATE.search(statement)
     if created is None:
         raise ValueError(f"could not spread over cluster {cluster}: the statement creates nothing: {statement[:80]!r}")

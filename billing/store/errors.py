@@ -6,7 +6,9 @@ StoreError (a BillingError)
 ├── MigrationsInvalid     the schema's history and the files disagree
 ├── QueryRefused          a free query that is not a plain read
 ├── QueryFailed           the database refused a query
-└── CloseRefused          a month cannot be closed; `reasons` lists all that is red
+├── CloseRefused          a month cannot be closed; `reasons` lists all that is red
+├── IssueLost             others kept taking the place in the chain of documents
+└── DocumentMissing       no issued document has that number
 """
 
 from __future__ import annotations
@@ -68,3 +70,23 @@ class CloseRefused(StoreError):
     def __init__(self, month: str, reasons: Sequence[str]) -> None:
         self.month, self.reasons = month, list(reasons)
         super().__init__(f"could not close {month}:\n" + "\n".join(f"  {reason}" for reason in reasons))
+
+
+class IssueLost(StoreError):
+    """Somebody else issued first each time; nothing of this attempt was issued."""
+
+    def __init__(self, tries: int) -> None:
+        super().__init__(
+            f"could not issue: the next place in the chain of documents was taken {tries} times; run it again, and see that "
+            f"issued_documents was not truncated"
+        )
+
+
+class DocumentMissing(StoreError):
+    """No issued document has that number."""
+
+    def __init__(self, number: str) -> None:
+        self.number = number
+        super().__init__(
+            f"could not find {number}: no issued document has that number; `loraledger invoice MONTH` lists them"
+        )

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from billing.attempts import gaps
-from billing.close import MonthState
+from billing.close import MonthState, overdue_ns
 from billing.facts import PROVIDER
 from billing.money import plain, product, ratio, total
 from billing.periods import BillingMonth, to_ns
 from billing.reconcile import OWNERS, Reconciliation
 from billing.store.clickhouse import Ledger
+from billing.store.counters import unexplained
 from catalog.model import Catalog
 from telemetry.names import EventName
 
@@ -69,6 +70,12 @@ def waiting(ledger: Ledger, start_ns: int, end_ns: int) -> list[tuple[str, int]]
     return [(row["reason"], row["entries"]) for row in rows]
 
 
+def system_causes(ledger: Ledger, start_ns: int, end_ns: int) -> tuple[dict[str, int], int]:
+    """Engine nanoseconds of [start_ns, end_ns) that belong to the system, by cause, and all that were not idle."""
+    row = ledger.read("system_causes", {"start_ns": start_ns, "end_ns": end_ns})[0]
+    return dict(row["causes"]), row["busy_ns"]
+
+
 def month_state(ledger: Ledger, month: str, catalog: Catalog) -> MonthState:
     """Everything that decides whether the month may be closed."""
     start_ns, end_ns = month_window(month, catalog)
@@ -89,6 +96,7 @@ def month_state(ledger: Ledger, month: str, catalog: Catalog) -> MonthState:
         missing_ns=missing["missing_ns"],
         uneven_hours=missing["uneven_hours"],
         uneven_attempts=meter["uneven"],
+        unexplained=unexplained(ledger, start_ns, end_ns),
     )
 
 
@@ -98,14 +106,38 @@ def demo_table(ledger: Ledger, month: str) -> list[dict[str, Any]]:
 
 
 def publish_snapshot(ledger: Ledger, catalog: Catalog, path: Path, now: datetime) -> None:
-    """Write the gateway's cost figures to `path` in one rename; a reader sees the old file or the new one, never half."""
-    text = json.dumps(
-        {"published_at": now.isoformat(), "tenants": _snapshot(ledger, catalog, now)}, indent=1, sort_keys=True
-    )
+    """Write the gateway's ledger figures to `path` in one rename; a reader sees the old file or the new one, never half."""
+    figures = {
+        "published_at": now.isoformat(),
+        "ledger": _standing(ledger, catalog, now),
+        "tenants": _snapshot(ledger, catalog, now),
+    }
+    text = json.dumps(figures, indent=1, sort_keys=True)
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     draft.write_text(text + "\n", encoding="utf-8")
     draft.replace(path)
+
+
+def _standing(ledger: Ledger, catalog: Catalog, now: datetime) -> dict[str, int]:
+    """What should be 0: all that is open in quarantine; record gaps since the oldest open month began; how late its close is;
+    rented time of the running month that the price book has no price for."""
+    now_ns = to_ns(now)
+    running = BillingMonth.at(now_ns).text
+    oldest: str = ledger.read("oldest_open_month", {})[0]["month"]
+    since_ns, _ = month_window(oldest or running, catalog)
+    start_ns, end_ns = month_window(running, catalog)
+    unpriced = [
+        row["rented"]
+        for row in ledger.read("unpriced_time", {"start_ns": start_ns, "end_ns": end_ns})
+        if catalog.prices.price(row["gpu_type"], row["hour"]) is None
+    ]
+    return {
+        "quarantine_records": sum(count for _, count in waiting(ledger, 0, now_ns)),
+        "record_gaps": sum(stream_gaps(ledger, since_ns, now_ns).values()),
+        "close_overdue_ns": overdue_ns(oldest, now_ns),
+        "price_missing_ns": sum(unpriced),
+    }
 
 
 def _snapshot(ledger: Ledger, catalog: Catalog, now: datetime) -> dict[str, dict[str, str | None]]:
@@ -124,5 +156,7 @@ def _snapshot(ledger: Ledger, catalog: Catalog, now: datetime) -> dict[str, dict
         out[tenant] = {
             "cost_per_million_tokens": None if unit is None else plain(unit, 6),
             "memory_cost_per_hour": plain(memory or Decimal(0), 6),
+            "cost": plain(row["cost"], 18) if row else "0",
+            "revenue": plain(row["revenue"], 18) if row and row["revenue"] is not None else None if row else "0",
         }
     return out

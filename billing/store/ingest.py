@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from pathlib import Path
 from typing import Final
 
+from billing.attempts import misplaced
+from billing.periods import to_ns
 from billing.store import quarantine
 from billing.store.clickhouse import Ledger
 from billing.store.errors import StoreError
 from billing.store.quarantine import Entry
 from billing.store.usage import Booked, Candidate, book
 from catalog.model import Catalog
-from telemetry.engine_time import MINUTE_NS, AdapterLoad, EngineSession, MeterWindow, Opened
+from telemetry.engine_time import MINUTE_NS, AdapterLoad, EngineCounters, EngineSession, MeterWindow, Opened
 from telemetry.engine_time import NotConserved as WindowNotConserved
 from telemetry.names import Attr, EventName
 from telemetry.otlp import COLUMNS, EventRow, LineInvalid, SpanRow, parse_line
@@ -117,7 +120,7 @@ def _file(ledger: Ledger, path: Path, catalog: Catalog, now: datetime, at: Calla
                 at(offset)
 
         for end, line in read_spool(path, offset):
-            _sort(line, f"{path.name}, byte {end}", batch)
+            _sort(line, f"{path.name}, byte {end}", batch, to_ns(now))
             batch.size += len(line)
             if batch.lines >= _BATCH_LINES or batch.size >= _BATCH_BYTES:
                 commit()
@@ -126,7 +129,7 @@ def _file(ledger: Ledger, path: Path, catalog: Catalog, now: datetime, at: Calla
         return report + IngestReport(torn=1 if tail and not tail.endswith(b"\n") else 0)
 
 
-def _sort(line: str, source: str, batch: _Batch) -> None:
+def _sort(line: str, source: str, batch: _Batch, now_ns: int) -> None:
     batch.lines += 1
     if '"resourceSpans"' not in line and '"resourceLogs"' not in line:
         batch.plain.append(Candidate(line, source, plain=True))
@@ -136,40 +139,47 @@ def _sort(line: str, source: str, batch: _Batch) -> None:
     except LineInvalid as error:
         batch.bad.append(Entry("line", source, error.reason, line))
         return
-    batch.spans += parsed.spans
+    for span in parsed.spans:
+        wrong = misplaced("startTimeUnixNano", span.timestamp, now_ns)
+        wrong += [fault for event in span.events for fault in misplaced("timeUnixNano", event.timestamp, now_ns)]
+        if wrong:
+            reason = f"span {span.trace_id}:{span.span_id}: {'; '.join(wrong)}"
+            batch.bad.append(Entry("line", source, reason, json.dumps(asdict(span), sort_keys=True)))
+        else:
+            batch.spans.append(span)
     for event in parsed.events:
-        if fault := _fault(event):
-            batch.bad.append(
-                Entry(
-                    "line",
-                    source,
-                    f"{event.name} {event.emitter}:{event.seq}: {fault}",
-                    event.body,
-                    event.at_ns,
-                    "",
-                    event.emitter,
-                    event.seq,
-                )
-            )
+        if fault := _fault(event, now_ns):
+            placed = None if misplaced("", event.at_ns, now_ns) else event.at_ns
+            reason = f"{event.name} {event.emitter}:{event.seq}: {fault}"
+            batch.bad.append(Entry("line", source, reason, event.body, placed, "", event.emitter, event.seq))
         else:
             batch.events.append(event)
 
 
-def _fault(event: EventRow) -> str | None:
+def _fault(event: EventRow, now_ns: int) -> str | None:
     """Why the event's body is not the value that its name promises; None when it is, and for names that the ledger only keeps."""
+    if wrong := misplaced("timeUnixNano", event.at_ns, now_ns):
+        return wrong[0]
     try:
         match event.name:
             case EventName.WINDOW:
                 window = MeterWindow.from_json(event.body)
                 window.check()
+                if wrong := misplaced("end_ns", window.end_ns, now_ns):
+                    return wrong[0]
                 if not 0 < window.end_ns - window.start_ns <= MINUTE_NS - window.start_ns % MINUTE_NS:
                     return f"window [{window.start_ns}, {window.end_ns}) is not inside one UTC minute"
             case EventName.LOAD:
-                AdapterLoad.from_json(event.body)
+                load = AdapterLoad.from_json(event.body)
+                return next(iter(misplaced("start_ns", load.start_ns, now_ns)), None)
             case EventName.SESSION:
-                EngineSession.from_json(event.body)
+                session = EngineSession.from_json(event.body)
+                return next(iter(misplaced("at_ns", session.at_ns, now_ns)), None)
+            case EventName.COUNTERS:
+                EngineCounters.from_json(event.body)
             case EventName.OPENED:
-                Opened.from_json(event.body)
+                opened = Opened.from_json(event.body)
+                return next(iter(misplaced("arrival_ns", opened.arrival_ns, now_ns)), None)
     except WindowNotConserved as error:
         return str(error)
     except (KeyError, TypeError, ValueError) as error:

@@ -1,120 +1,113 @@
-"""Drafts and issued invoices: built from the ledger's rows, drafts replaced each time, issued ones written once."""
+"""Drafts and issued invoices: drafts are replaced each time, issued ones enter the chain once and never change."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from billing.attribution import IdleTime, share_idle
-from billing.close import free_sequence, refusals
-from billing.documents.json_file import invoice_json, read_invoice
-from billing.invoice import Invoice, Reconciliation, draft_invoice, issue_invoice
+from billing.close import GRACE_NS, charges_something, numbered, refusals
+from billing.documents.json_file import invoice_json
+from billing.invoice import Invoice
 from billing.periods import BillingMonth, to_ns
-from billing.rating import rate_tenant
 from billing.store import versions
+from billing.store.catalog_history import remember_catalog
 from billing.store.clickhouse import Ledger
+from billing.store.corrections import corrections_due
+from billing.store.drafting import Desk
 from billing.store.errors import CloseRefused
 from billing.store.finance import month_state, month_window
-from billing.store.rows import text_hash
-from billing.store.tenant_cost import tenant_month
+from billing.store.issuing import BATCH, Issued, free_number, issue, issued_invoices
+from billing.store.postings import post
 from catalog.load import version
 from catalog.model import Catalog
 
 _KIND: Final = "invoice"
-_OWNERS: Final = ("cold", "recompute", "system", "idle", "unattributed", "down", "rented")
-_DEFAULT_METHOD: Final = "engine-step/1"
 
 
 def drafts(ledger: Ledger, month: str, catalog: Catalog, now: datetime) -> list[Invoice]:
-    """A draft for each tenant that used something in the month, or owes a minimum; nothing is written.
+    """A draft for each tenant that used something in the month, owes a minimum or a fee, or has a correction to come.
 
-    Raises what rating and drafting raise: NotConserved, PayerMissing, CurrencyMismatch, InvoiceInvalid.
+    Nothing is written. Raises what rating and drafting raise: NotConserved, PayerMissing, ExchangeMissing, InvoiceInvalid.
     """
-    found = []
-    idle = _idle_shares(ledger, BillingMonth(month), catalog)
-    before = issued(ledger, BillingMonth(month).previous().text)
-    earlier = {invoice.tenant: invoice for invoice in before}
-    for tenant in sorted(catalog.tenants, key=lambda t: t.id):
-        period = BillingMonth(month, tenant.time_zone)
-        rows = tenant_month(ledger, tenant.id, period)
-        if not rows and not tenant.plan.minimum:
-            continue
-        window = {"start_ns": period.start_ns, "end_ns": period.end_ns}
-        provenance = ledger.read("tenant_provenance", {"tenant": tenant.id, **window})[0]
-        found.append(
-            draft_invoice(
-                rate_tenant(tenant, rows, catalog.prices, idle.get(tenant.id, ())),
-                tenant,
-                catalog.seller,
-                catalog.prices,
-                period,
-                cutoff=now,
-                method=", ".join(sorted(provenance["methods"])) or _DEFAULT_METHOD,
-                profiles=provenance["profiles"],
-                reconciliation=_reconciliation(ledger, tenant.id, window),
-                previous=earlier.get(tenant.id),
-            )
+    desk = Desk(ledger, catalog, now)
+    idle, corrections = desk.idle_shares(month), corrections_due(desk, month)
+    active = {row["tenant"] for row in ledger.read("active_tenants", {"month": month})}
+    earlier = {invoice.tenant: invoice for invoice in issued(ledger, BillingMonth(month).previous().text)}
+    return [
+        desk.draft(
+            tenant, month, idle.get(tenant.id, ()), earlier.get(tenant.id), corrections=corrections.get(tenant.id, ())
         )
-    return found
+        for tenant in sorted(catalog.tenants, key=lambda t: t.id)
+        if tenant.id in active or tenant.plan.minimum or tenant.commitment or corrections.get(tenant.id)
+    ]
 
 
 def write_drafts(ledger: Ledger, month: str, catalog: Catalog, now: datetime) -> list[Invoice]:
-    """Replace the month's drafts by what the ledger says now; tenants with an issued invoice have none."""
-    done = {invoice.tenant for invoice in issued(ledger, month)}
-    fresh = [draft for draft in drafts(ledger, month, catalog, now) if draft.tenant not in done]
+    """Replace the month's drafts by what the ledger says now; tenants with an issued invoice have none.
+
+    Once the month is closed, only those have one that closing it again would issue.
+    """
+    fresh = _open_drafts(ledger, month, catalog, now)
+    if ledger.read("period_closed", {"month": month}):
+        fresh = [draft for draft in fresh if charges_something(draft)]
     _replace_drafts(ledger, month, fresh, now)
     return fresh
 
 
-def issue_month(ledger: Ledger, month: str, catalog: Catalog, now: datetime) -> list[Invoice]:
-    """Close the month: number, freeze and chain an invoice for each tenant that has none yet; all of the month's invoices.
+def issue_month(
+    ledger: Ledger, month: str, catalog: Catalog, now: datetime, *, grace_ns: int = GRACE_NS
+) -> list[Invoice]:
+    """Close the month: number, freeze and chain an invoice for each tenant with a charge and none yet; all of the month's.
 
-    Numbers continue the seller's series of the year without gaps, in the order of tenant ids. Run again, it issues
-    nothing new. CloseRefused, listing everything that is red, when the month may not be closed.
+    Numbers continue the seller's series of the year without gaps, in the order of tenant ids; a tenant that is charged
+    nothing gets no document. Run again, also after a crash or beside another run, it completes what is missing and issues
+    nothing twice. CloseRefused, listing everything that is red, when the month may not be closed and was not.
     """
-    if reasons := refusals(month_state(ledger, month, catalog), to_ns(now)):
+    _settle(ledger, issued_invoices(ledger, month))
+    if reasons := refusals(month_state(ledger, month, catalog), to_ns(now), grace_ns):
+        if ledger.read("period_closed", {"month": month}):
+            return issued(ledger, month)
         raise CloseRefused(month, reasons)
-    every = ledger.read("invoices_issued", {"month": ""})
-    done = {row["tenant"] for row in every if row["billing_month"] == month}
+    remember_catalog(ledger, catalog, now)
     series, today = catalog.seller.number_series, now.date()
-    first = free_sequence([row["number"] for row in every], series, today.year)
-    new = [draft for draft in drafts(ledger, month, catalog, now) if draft.tenant not in done]
-    invoices = [issue_invoice(draft, series, first + rank, today) for rank, draft in enumerate(new)]
-    ledger.insert(
-        "invoice_line_versions", *_block([line for invoice in invoices for line in _lines(invoice)], to_ns(now))
-    )
-    previous = every[-1]["hash"] if every else ""
-    rows = []
-    for invoice in invoices:
-        rows.append(_row(invoice, now, previous))
-        previous = rows[-1]["hash"]
-    ledger.insert("invoice_versions", *_block(rows, to_ns(now)))
+
+    def make() -> list[Invoice]:
+        waiting = [draft for draft in _open_drafts(ledger, month, catalog, now) if charges_something(draft)]
+        return numbered(waiting, series, free_number(ledger, series, today.year), today)
+
+    while len(issue(ledger, make, now)) == BATCH:
+        pass
+    documents = issued_invoices(ledger, month)
+    _settle(ledger, documents)
+    _remember_close(ledger, month, catalog, len(documents), now)
     _replace_drafts(ledger, month, [], now)
-    if rows or not done:
-        _remember_close(ledger, month, catalog, len(done) + len(rows), now)
-    return issued(ledger, month)
+    return [one.invoice() for one in documents]
 
 
 def issued(ledger: Ledger, month: str) -> list[Invoice]:
     """The issued invoices of a month, as they were sent; InvoiceInvalid when one was tampered with."""
-    rows = ledger.read("invoices_issued", {"month": month})
-    return [read_invoice(row["document"].encode()) for row in rows]
+    return [one.invoice() for one in issued_invoices(ledger, month)]
 
 
-def broken_links(ledger: Ledger) -> list[str]:
-    """Numbers whose hash does not follow from the document and the one before it; empty when the chain is whole."""
-    previous, broken = "", []
-    for row in ledger.read("invoices_issued", {"month": ""}):
-        if row["prev_hash"] != previous or row["hash"] != _link(previous, row["number"], row["document"]):
-            broken.append(row["number"])
-        previous = row["hash"]
-    return broken
+def _open_drafts(ledger: Ledger, month: str, catalog: Catalog, now: datetime) -> list[Invoice]:
+    done = {one.tenant for one in issued_invoices(ledger, month)}
+    return [draft for draft in drafts(ledger, month, catalog, now) if draft.tenant not in done]
 
 
-def _link(previous: str, number: str, document: str) -> str:
-    return text_hash(f"{previous}\n{number}\n{document}")
+def _settle(ledger: Ledger, documents: Sequence[Issued]) -> None:
+    """Write what follows from issued invoices and is not there yet: rows for finance, lines first, and postings."""
+    months = {one.month for one in documents}
+    there = {row["number"] for month in months for row in ledger.read("invoice_copies", {"month": month})}
+    missing = [one for one in documents if one.number not in there]
+    for table, rows in (
+        ("invoice_line_versions", [(one, line) for one in missing for line in _lines(one.invoice())]),
+        ("invoice_versions", [(one, _row(one.invoice(), one)) for one in missing]),
+    ):
+        columns = list(rows[0][1]) if rows else []
+        block = [[*row.values(), to_ns(one.issued_at), 0] for one, row in rows]
+        ledger.insert(table, [*columns, "version", "deleted"], block)
+    post(ledger)
 
 
 def _replace_drafts(ledger: Ledger, month: str, fresh: Sequence[Invoice], now: datetime) -> None:
@@ -126,26 +119,25 @@ def _replace_drafts(ledger: Ledger, month: str, fresh: Sequence[Invoice], now: d
     versions.apply(ledger, "invoice_line_versions", versions.change(old_lines, new_lines, (*key, "line")), to_ns(now))
     old = ledger.read("invoices_draft", {"month": month})
     versions.apply(
-        ledger, "invoice_versions", versions.change(old, [_row(draft, None, "") for draft in fresh], key), to_ns(now)
+        ledger, "invoice_versions", versions.change(old, [_row(draft, None) for draft in fresh], key), to_ns(now)
     )
 
 
-def _row(invoice: Invoice, issued_at: datetime | None, previous: str) -> dict[str, Any]:
-    document, number = invoice_json(invoice).decode(), invoice.number or ""
+def _row(invoice: Invoice, place: Issued | None) -> dict[str, Any]:
     return {
         "tenant": invoice.tenant,
         "billing_month": invoice.month,
         "kind": _KIND,
-        "number": number,
+        "number": invoice.number or "",
         "status": invoice.state,
-        "issued_at": issued_at,
+        "issued_at": place.issued_at if place else None,
         "currency": invoice.currency,
         "net": invoice.net,
         "tax": invoice.tax,
         "gross": invoice.gross,
-        "document": document,
-        "hash": _link(previous, number, document) if number else "",
-        "prev_hash": previous,
+        "document": place.document if place else invoice_json(invoice).decode(),
+        "hash": place.hash if place else "",
+        "prev_hash": place.prev_hash if place else "",
     }
 
 
@@ -170,37 +162,9 @@ def _lines(invoice: Invoice) -> list[dict[str, Any]]:
     ]
 
 
-def _block(rows: Sequence[dict[str, Any]], at: int) -> tuple[list[str], list[list[Any]]]:
-    columns = list(rows[0]) if rows else []
-    return [*columns, "version", "deleted"], [[*row.values(), at, 0] for row in rows]
-
-
-def _reconciliation(ledger: Ledger, tenant: str, window: dict[str, int]) -> Reconciliation:
-    owned = ledger.read("owners_window", window)[0]
-    mine = sum(row["gpu_ns"] for row in ledger.read("measured_window", window) if row["tenant"] == tenant)
-    return Reconciliation(mine, owned["tenants"] - mine, *(owned[name] for name in _OWNERS))
-
-
-def _idle_shares(ledger: Ledger, month: BillingMonth, catalog: Catalog) -> dict[str, tuple[IdleTime, ...]]:
-    window = {"start_ns": month.start_ns, "end_ns": month.end_ns}
-    idle = [IdleTime(row["gpu_type"], row["price"], row["hours_sum"]) for row in ledger.read("idle_window", window)]
-    weights = Counter[str]()
-    if catalog.prices.idle == "usage":
-        weights.update(
-            {
-                row["tenant"]: row["gpu_ns"]
-                for row in ledger.read("measured_window", window)
-                if catalog.tenant(row["tenant"])
-            }
-        )
-    elif catalog.prices.idle == "residency":
-        for adapter in catalog.adapters:
-            if adapter.owner is not None:
-                weights[adapter.owner] += adapter.memory_budget_bytes
-    return share_idle(idle, weights, catalog.prices.idle)
-
-
 def _remember_close(ledger: Ledger, month: str, catalog: Catalog, documents: int, now: datetime) -> None:
+    if [row["documents"] for row in ledger.read("period_closed", {"month": month})] == [documents]:
+        return
     start_ns, end_ns = month_window(month, catalog)
     cost = ledger.read("attributed_cost_window", {"start_ns": start_ns, "end_ns": end_ns})[0]["cost_sum"]
     ledger.insert(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from decimal import Decimal
 from functools import cache
@@ -13,7 +13,7 @@ from billing.attribution import EngineHourCost, TenantCost, price_engine_hour, s
 from billing.facts import HOUR_NS, ColdLoad, EngineMinute, TenantQuarter
 from billing.money import product, total
 from billing.periods import BillingMonth, hour_start, to_datetime, to_ns
-from billing.rating import gpu_price
+from billing.prices import book_as_of, gpu_price
 from billing.store import versions
 from billing.store.clickhouse import Ledger
 from billing.store.engine_time import read_engine_minutes
@@ -34,22 +34,26 @@ _NUMBERS: Final = (
 )  # fmt: skip
 
 Unmeasured = Counter[QuarterKey]
+Books = Callable[[int], PriceBook]
+"""The price book of the UTC hour that begins at those nanoseconds."""
 
 
 def write_tenant_cost(ledger: Ledger, start_ns: int, end_ns: int, catalog: Catalog, now: datetime) -> int:
     """Derive the cost rows of [start_ns, end_ns), whole UTC hours, a day at a time; how many rows changed.
 
-    Raises NotConserved, EngineHourInvalid or PriceMissing; the days before the fault stay written.
+    Each hour has the price book that held then, as it is known now. Raises NotConserved, EngineHourInvalid, BookMissing
+    or PriceMissing; the days before the fault stay written.
     """
+    books = _books(catalog, now)
     changed = 0
     for day in ledger.read("active_days", {"start_ns": start_ns, "end_ns": end_ns}):
         window = {"start_ns": max(start_ns, day["day_ns"]), "end_ns": min(end_ns, day["day_ns"] + _DAY_NS)}
         if window["start_ns"] >= window["end_ns"]:
             continue
         quarters, unmeasured = _quarters(ledger, window)
-        hours, others = _price(quarters, read_engine_minutes(ledger, **window), catalog.prices)
+        hours, others = _price(quarters, read_engine_minutes(ledger, **window), books)
         rows = [row for hour in hours for row in hour.tenants] + others
-        new = _tenant_rows(rows, unmeasured, catalog)
+        new = _tenant_rows(rows, unmeasured, catalog, books)
         changed += _rewrite(ledger, "tenant_cost", _KEY, new, window, now)
         _rewrite(
             ledger, "engine_cost", ("engine", "hour", "owner"), _owner_rows(hours, catalog.prices.currency), window, now
@@ -116,7 +120,7 @@ def _cold(ledger: Ledger, window: dict[str, int]) -> list[TenantQuarter]:
 
 
 def _price(
-    quarters: Sequence[TenantQuarter], minutes: Sequence[EngineMinute], book: PriceBook
+    quarters: Sequence[TenantQuarter], minutes: Sequence[EngineMinute], books: Books
 ) -> tuple[list[EngineHourCost], list[TenantCost]]:
     """Engine-hours priced, and the rows beside them: attempts without an engine, or of an hour in which theirs was not rented."""
     by_hour: defaultdict[tuple[str, int], list[TenantQuarter]] = defaultdict(list)
@@ -133,9 +137,17 @@ def _price(
     hours = []
     for where in sorted(minutes_of.keys() | by_hour.keys()):
         rows, seen = by_hour[where], minutes_of[where]
-        price = _price_of(seen[0], rows, book) if seen else Decimal(0)
+        price = _price_of(seen[0], rows, books(where[1])) if seen else Decimal(0)
         hours.append(price_engine_hour(seen, rows, price))
     return hours, others
+
+
+def _books(catalog: Catalog, now: datetime) -> Books:
+    @cache
+    def of(hour_ns: int) -> PriceBook:
+        return book_as_of(catalog.price_books, to_datetime(hour_ns), now)
+
+    return of
 
 
 def _price_of(minute: EngineMinute, rows: Sequence[TenantQuarter], book: PriceBook) -> Decimal:
@@ -144,7 +156,9 @@ def _price_of(minute: EngineMinute, rows: Sequence[TenantQuarter], book: PriceBo
     return gpu_price(book, minute.gpu_type, hour_start(minute.start_ns), tenant=tenant, adapter=adapter)
 
 
-def _tenant_rows(rows: Iterable[TenantCost], unmeasured: Unmeasured, catalog: Catalog) -> list[dict[str, Any]]:
+def _tenant_rows(
+    rows: Iterable[TenantCost], unmeasured: Unmeasured, catalog: Catalog, books: Books
+) -> list[dict[str, Any]]:
     tenants = {tenant.id: tenant for tenant in catalog.tenants}
 
     @cache
@@ -155,7 +169,7 @@ def _tenant_rows(rows: Iterable[TenantCost], unmeasured: Unmeasured, catalog: Ca
     for row in rows:
         quarter = row.quarter
         tenant = tenants.get(quarter.tenant)
-        payer, asked = revenue(row, tenant, catalog.prices)
+        payer, asked = revenue(row, tenant, books(hour_start(quarter.start_ns)))
         key = QuarterKey(quarter.tenant, quarter.adapter, quarter.engine, quarter.status, quarter.start_ns)
         out.append(
             {

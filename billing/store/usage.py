@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from billing.attempts import Life, faults, is_lost, lost_record
+from billing.attempts import Life, absurdities, faults, is_lost, lost_record, misplaced
 from billing.periods import to_ns
 from billing.store import quarantine
 from billing.store.clickhouse import Ledger
@@ -48,6 +48,7 @@ def book(ledger: Ledger, candidates: Iterable[Candidate], catalog: Catalog, now:
 
     A closed record replaces a lost one. Two different records of one identity: the first stays, the second is quarantined.
     """
+    now_ns = to_ns(now)
     entries: list[Entry] = []
     parsed: list[tuple[UsageRecord, Candidate]] = []
     for candidate in candidates:
@@ -60,14 +61,14 @@ def book(ledger: Ledger, candidates: Iterable[Candidate], catalog: Catalog, now:
     duplicates = 0
     for record, candidate in parsed:
         before = known.get(record.identity)
-        reasons = faults(record, catalog)
+        reasons = faults(record, catalog) + absurdities(record, now_ns)
         if before is not None and replace(before, source=record.source) == record:
             duplicates += 1
             continue
         if before is not None and before.status is not Status.LOST:
             reasons = [f"another record of {record.attempt_key} is booked already, and differs"]
         if reasons:
-            entries.append(_entry(record, candidate, reasons))
+            entries.append(_entry(record, candidate, reasons, now_ns))
         else:
             known[record.identity] = record
             fresh[record.identity] = record, text_hash(candidate.text)
@@ -109,7 +110,8 @@ def _retry(ledger: Ledger, catalog: Catalog, now: datetime) -> Booked:
     for entry_id, source, content in quarantine.open_usage(ledger):
         candidate = Candidate(content, source)
         try:
-            if not faults(_record(candidate), catalog):
+            record = _record(candidate)
+            if not faults(record, catalog) and not absurdities(record, to_ns(now)):
                 good.append((entry_id, candidate))
         except UsageInvalid:
             continue
@@ -143,13 +145,14 @@ def _booked(ledger: Ledger, records: Sequence[UsageRecord]) -> dict[tuple[str, i
     return {(row["emitter"], row["seq"]): usage_record(row) for row in rows}
 
 
-def _entry(record: UsageRecord, candidate: Candidate, reasons: list[str]) -> Entry:
+def _entry(record: UsageRecord, candidate: Candidate, reasons: list[str], now_ns: int) -> Entry:
+    """An instant that cannot be is none: nobody knows which month the entry belongs to, so it holds up every one."""
     return Entry(
         "usage",
         candidate.source,
         "; ".join(reasons),
         record.to_json(),
-        record.arrival_ns,
+        None if misplaced("", record.arrival_ns, now_ns) else record.arrival_ns,
         record.tenant,
         record.emitter,
         record.seq,

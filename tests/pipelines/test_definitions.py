@@ -29,6 +29,7 @@ def test_everything_is_listed_and_nothing_runs_by_itself() -> None:
     }
     assert sorted(key.name for key in graph.asset_check_keys) == [
         "cost_is_conserved",
+        "counters_are_explained",
         "quarantine_is_empty",
         "usage_is_complete",
     ]

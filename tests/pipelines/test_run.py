@@ -81,11 +81,14 @@ def test_a_month_goes_from_the_spool_to_numbered_invoices_and_a_second_run_chang
     run_month(settings, "2026-10", True, now)
     issued, rows = files(settings), ask(settings, "SELECT * FROM invoice_versions ORDER BY ALL")
     assert [name for name in issued if name.endswith(".pdf")] == [
-        "2026-10/bank-LL-2026-0001.pdf",
-        "2026-10/campus-LL-2026-0002.pdf",
-        "2026-10/clinic-LL-2026-0003.pdf",
+        "2026-10/bank-draft.pdf",
+        "2026-10/campus-LL-2026-0001.pdf",
+        "2026-10/clinic-LL-2026-0002.pdf",
     ]
-    assert json.loads(issued["2026-10/clinic-LL-2026-0003.json"])["state"] == "issued"
+    assert json.loads(issued["2026-10/clinic-LL-2026-0002.json"])["state"] == "issued"
+    assert ask(settings, "SELECT count() FROM invoices WHERE status = 'draft'") == [(0,)], (
+        "the bank's attempts were lost"
+    )
 
     again = run_month(settings, "2026-10", True, now + timedelta(days=1))
     assert files(settings) == issued
@@ -159,6 +162,8 @@ def test_what_the_rooms_raise_comes_through_as_it_is(
 ) -> None:
     with pytest.raises(CloseRefused, match="the month is not over"):
         run_month(settings, "2026-11", True, now)
+    with pytest.raises(CloseRefused, match="grace: late records are awaited until 2026-11-20T08:00:00"):
+        run_month(settings, "2026-10", True, now, grace_hours=19 * 24 + 8)
     with pytest.raises(CatalogInvalid, match="cannot be read"):
         run_hours(replace(settings, catalog=tmp_path / "nowhere.yaml"), *HOURS, now)
     with pytest.raises(LedgerUnreachable, match=r"could not open ledger http://127\.0\.0\.1:9"):

@@ -40,6 +40,12 @@ def test_a_view_reads_the_spread_tables_and_a_materialized_one_feeds_from_its_ow
     ]
 
 
+def test_an_index_is_added_where_the_rows_are() -> None:
+    assert on_cluster("-- x\nALTER TABLE rows\nADD INDEX i at TYPE minmax\n", "east", "d") == [
+        "-- x\nALTER TABLE rows_local ON CLUSTER 'east'\nADD INDEX i at TYPE minmax\n"
+    ]
+
+
 @pytest.mark.parametrize("statement", ["SELECT 1", "-- x\nCREATE TABLE t (a Int8)\nENGINE = Memory\n"])
 def test_what_cannot_be_spread_is_an_error(statement: str) -> None:
     with pytest.raises(ValueError, match="could not spread"):

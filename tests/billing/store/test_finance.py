@@ -57,6 +57,15 @@ def test_shares_of_gpu_time_and_revenue_stand_side_by_side_and_the_gateway_gets_
     assert snapshot["tenants"]["freeride"] == {
         "cost_per_million_tokens": "6000.000012",
         "memory_cost_per_hour": "0.000000",
+        "cost": str(rows["freeride"]["cost"]),
+        "revenue": f"{rows['freeride']['revenue']:.18f}",
+    }
+    assert snapshot["tenants"]["bank"]["cost"] == snapshot["tenants"]["bank"]["revenue"] == "0"
+    assert snapshot["ledger"] == {
+        "quarantine_records": 0,
+        "record_gaps": 0,
+        "close_overdue_ns": 0,
+        "price_missing_ns": 0,
     }
     assert snapshot["tenants"]["clinic"]["memory_cost_per_hour"] == "900.000000"
     assert snapshot["tenants"]["bank"]["cost_per_million_tokens"] is None

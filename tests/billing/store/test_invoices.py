@@ -15,7 +15,8 @@ from billing.store.engine_time import write_engine_time
 from billing.store.errors import CloseRefused
 from billing.store.finance import month_window
 from billing.store.ingest import ingest
-from billing.store.invoices import broken_links, issue_month, issued, write_drafts
+from billing.store.invoices import issue_month, issued, write_drafts
+from billing.store.issuing import broken_links
 from billing.store.tenant_cost import write_tenant_cost
 from billing.store.usage import book_lost, book_spans
 from catalog.load import parse
@@ -98,9 +99,14 @@ def test_what_was_tampered_with_is_seen(october: Ledger, example: Catalog, now: 
     issue_month(october, MONTH, example, now)
     october.execute(
         "INSERT INTO invoice_versions SELECT * REPLACE (version + 1 AS version, replaceOne(document, 'Campus', 'Kampus') AS document) FROM invoice_versions FINAL WHERE tenant = 'campus'",
-        "tampering",
+        "tampering with the copy",
     )
     assert broken_links(october) == ["LL-2026-0001"]
+    october.execute(
+        "ALTER TABLE issued_documents UPDATE document = replaceOne(document, 'Clinic', 'Klinik') WHERE tenant = 'clinic' SETTINGS mutations_sync = 1",
+        "tampering with the document",
+    )
+    assert broken_links(october) == ["LL-2026-0001", "LL-2026-0002"]
     with pytest.raises(InvoiceInvalid, match="was changed after issue"):
         issued(october, MONTH)
 

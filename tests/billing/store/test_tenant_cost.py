@@ -161,11 +161,31 @@ def test_hours_one_by_one_and_a_month_at_once_say_the_same(
     assert len(at_once) == 15
 
 
+DEARER = '{"gpu_type":"demo-cpu","start":"2026-10-15T12:00:00Z","per_hour":"7200.00"}'
+
+
+@pytest.mark.parametrize("how", ["a second price in the book", "a new version of the book"])
 def test_a_price_change_inside_the_month_counts_from_its_hour_on(
-    ledger: Ledger, traffic: Any, example: Catalog, ns: Callable[..., int], now: datetime, tmp_path: Path
+    ledger: Ledger,
+    traffic: Any,
+    example: Catalog,
+    ns: Callable[..., int],
+    now: datetime,
+    tmp_path: Path,
+    how: str,
 ) -> None:
-    dearer = ',{"gpu_type":"demo-cpu","start":"2026-10-15T12:00:00Z","per_hour":"7200.00"}]'
-    text = example.model_dump_json().replace('"per_hour":"3600.00"}]', '"per_hour":"3600.00"}' + dearer)
+    text = example.model_dump_json()
+    if how == "a second price in the book":
+        text = text.replace('"per_hour":"3600.00"}]', '"per_hour":"3600.00"},' + DEARER + "]")
+    else:
+        book = example.prices.model_dump_json()
+        newer = example.prices.model_copy(
+            update={"version": "v2", "effective_from": datetime(2026, 10, 15, 12, tzinfo=now.tzinfo)}
+        )
+        gpu_hours = newer.model_dump_json().replace('"per_hour":"3600.00"', '"per_hour":"7200.00"')
+        text = text.replace(f'"prices":{book}', f'"prices":{gpu_hours}').replace(
+            '"earlier_prices":[]', f'"earlier_prices":[{book}]'
+        )
     derive = Derive(ledger, traffic, parse(text, "test"), tmp_path)
     noon = ns(2026, 10, 15, 12)
     traffic.session(SessionEvent.STARTED, noon - MINUTE)

@@ -1,0 +1,96 @@
+"""Credit notes in the ledger: proposed from what is known now or agreed by hand, issued into the chain once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from billing.corrections import Difference, proposed_credit_notes
+from billing.credit import CreditNote, Reason, draft_credit_note, issue_credit_note, spread, whole
+from billing.errors import CreditInvalid
+from billing.invoice import Invoice
+from billing.store.clickhouse import Ledger
+from billing.store.corrections import as_known
+from billing.store.drafting import Desk
+from billing.store.issuing import free_number, issue, issued_credit_notes, issued_document
+from billing.store.postings import post
+from catalog.model import Catalog
+
+
+@dataclass(frozen=True, slots=True)
+class Agreed:
+    """A credit that no fact calls for: `net` of an invoice, or (None) all that is left of it."""
+
+    net: Decimal | None
+    reason: Reason
+    explanation: str | None = None
+
+
+def compare(ledger: Ledger, number: str, catalog: Catalog, now: datetime) -> Difference:
+    """An issued invoice as issued and as now known; DocumentMissing when no invoice has that number."""
+    return as_known(Desk(ledger, catalog, now), _invoice(ledger, number))
+
+
+def propose(
+    ledger: Ledger, number: str, catalog: Catalog, now: datetime, reason: Reason, explanation: str | None = None
+) -> list[CreditNote]:
+    """Drafts of the credit notes that bring what stands down to what is known; none when nothing has to go."""
+    return list(proposed_credit_notes(compare(ledger, number, catalog, now), reason, explanation))
+
+
+def agreed(ledger: Ledger, number: str, what: Agreed, now: datetime) -> CreditNote:
+    """The draft of an agreed credit note; CreditInvalid when that much is not left."""
+    invoice = _invoice(ledger, number)
+    earlier = [note for note in issued_credit_notes(ledger, invoice.tenant) if note.invoice == number]
+    credited = whole(invoice, earlier) if what.net is None else spread(invoice, what.net, earlier)
+    return draft_credit_note(invoice, credited, what.reason, earlier=earlier, cutoff=now, explanation=what.explanation)
+
+
+def issue_proposed(
+    ledger: Ledger, number: str, catalog: Catalog, now: datetime, reason: Reason, explanation: str | None = None
+) -> list[CreditNote]:
+    """Issue what `propose` proposes, and post it. Again, it issues nothing: what was credited is no longer due."""
+    return _issue(ledger, lambda: propose(ledger, number, catalog, now, reason, explanation), catalog, now)
+
+
+def issue_agreed(ledger: Ledger, number: str, what: Agreed, catalog: Catalog, now: datetime) -> list[CreditNote]:
+    """Issue an agreed credit note once: a second one of the same words, reason and sum on the invoice is not issued.
+
+    Two that are meant to be two say so in their explanations.
+    """
+
+    def make() -> list[CreditNote]:
+        earlier = issued_credit_notes(ledger, _invoice(ledger, number).tenant)
+        if any(_same(note, number, what) for note in earlier):
+            return []
+        return [agreed(ledger, number, what, now)]
+
+    return _issue(ledger, make, catalog, now)
+
+
+def _issue(
+    ledger: Ledger, make: Callable[[], Sequence[CreditNote]], catalog: Catalog, now: datetime
+) -> list[CreditNote]:
+    series, today = catalog.seller.credit_series, now.date()
+
+    def numbered() -> list[CreditNote]:
+        first = free_number(ledger, series, today.year)
+        return [issue_credit_note(draft, series, first + rank, today) for rank, draft in enumerate(make())]
+
+    done = issue(ledger, numbered, now)
+    post(ledger)
+    return done
+
+
+def _same(note: CreditNote, number: str, what: Agreed) -> bool:
+    sums = what.net is None or note.net == what.net
+    return sums and (note.invoice, note.reason, note.explanation) == (number, what.reason, what.explanation)
+
+
+def _invoice(ledger: Ledger, number: str) -> Invoice:
+    found = issued_document(ledger, number)
+    if found.kind != "invoice":
+        raise CreditInvalid(f"could not credit {number}: it is a credit note; give the number of an invoice")
+    return found.invoice()

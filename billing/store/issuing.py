@@ -1,0 +1,172 @@
+"""The one chain of issued documents: a batch takes the next places whole and once, whoever else issues at the same time.
+
+There is no transaction and no lock. Numbers follow from what is issued already, a batch is one block, and its token is the
+first place that it takes: of two that want the same place one lands, and the other reads again. After that block everything
+else (rows for finance, postings, files) follows from the chain, and whoever comes next completes what a crash left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, NamedTuple, TypeVar
+
+from billing.close import free_sequence
+from billing.credit import CreditNote
+from billing.documents.json_file import credit_note_json, invoice_json, read_credit_note, read_invoice
+from billing.invoice import Invoice
+from billing.store.clickhouse import Ledger
+from billing.store.errors import DocumentMissing, IssueLost
+from billing.store.rows import text_hash
+
+Document = TypeVar("Document", Invoice, CreditNote)
+
+_CHAIN: Final = "documents"
+_COLUMNS: Final = (
+    "chain",
+    "position",
+    "kind",
+    "number",
+    "tenant",
+    "billing_month",
+    "issued_at",
+    "document",
+    "hash",
+    "prev_hash",
+)
+BATCH: Final = 500
+"""Documents of one block, so that the database never cuts it in two."""
+_TRIES: Final = 50
+
+
+class Head(NamedTuple):
+    """The last place that is taken, and the hash of what stands there."""
+
+    position: int
+    hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Issued:
+    """A document in its place. `hash` is over `prev_hash`, number and text."""
+
+    position: int
+    kind: str
+    number: str
+    tenant: str
+    month: str
+    issued_at: datetime
+    document: str
+    hash: str
+    prev_hash: str
+
+    def invoice(self) -> Invoice:
+        """The invoice, as it was sent; InvoiceInvalid when it was tampered with."""
+        return read_invoice(self.document.encode())
+
+    def credit_note(self) -> CreditNote:
+        """The credit note, as it was sent; CreditInvalid when it was tampered with."""
+        return read_credit_note(self.document.encode())
+
+
+def issue(ledger: Ledger, make: Callable[[], Sequence[Document]], now: datetime) -> list[Document]:
+    """Append what `make` returns to the chain, at most BATCH documents; those that were issued, none when it returns none.
+
+    `make` is called again whenever somebody else was first, and must read the ledger again: what it reads, numbers above
+    all, is good as long as nobody else issued since. IssueLost when that never ends.
+    """
+    for _ in range(_TRIES):
+        place = _head(ledger)
+        documents = list(make())[:BATCH]
+        if not documents or _append(ledger, place, documents, now):
+            return documents
+    raise IssueLost(_TRIES)
+
+
+def free_number(ledger: Ledger, series: str, year: int) -> int:
+    """The first free sequence number of a series and year."""
+    taken = [row["number"] for row in ledger.read("issued_numbers", {"prefix": f"{series}-{year}-"})]
+    return free_sequence(taken, series, year)
+
+
+def issued_invoices(ledger: Ledger, month: str = "", tenant: str = "") -> list[Issued]:
+    """Issued invoices of a billing month or all, of a tenant or all, in the order of issue."""
+    return _issued(ledger.read("issued_invoices", {"month": month, "tenant": tenant}))
+
+
+def issued_credit_notes(ledger: Ledger, tenant: str) -> list[CreditNote]:
+    """A tenant's credit notes in the order of issue."""
+    return [one.credit_note() for one in _issued(ledger.read("issued_credit_notes", {"tenant": tenant}))]
+
+
+def issued_document(ledger: Ledger, number: str) -> Issued:
+    """The document of a number; DocumentMissing."""
+    found = _issued(ledger.read("issued_number", {"number": number}))
+    if not found:
+        raise DocumentMissing(number)
+    return found[0]
+
+
+def chain_after(ledger: Ledger, position: int) -> list[Issued]:
+    """What was issued behind a place."""
+    return _issued(ledger.read("issued_chain", {"after": position}))
+
+
+def broken_links(ledger: Ledger) -> list[str]:
+    """What is wrong with issued documents, by number: a link that does not follow, a hole, a copy that says something else."""
+    copies = {row["number"]: row for row in ledger.read("invoice_copies", {"month": ""})}
+    previous, broken = Head(0, ""), []
+    for one in chain_after(ledger, 0):
+        copy = copies.get(one.number)
+        linked = (one.position, one.prev_hash) == (previous.position + 1, previous.hash)
+        sound = one.hash == _link(one.prev_hash, one.number, one.document)
+        same = copy is None or (copy["document"], copy["hash"]) == (one.document, one.hash)
+        if not (linked and sound and same):
+            broken.append(one.number)
+        previous = Head(one.position, one.hash)
+    return broken
+
+
+def _head(ledger: Ledger) -> Head:
+    row = ledger.read("issued_head")[0]
+    return Head(row["position"], row["hash"])
+
+
+def _append(ledger: Ledger, place: Head, documents: Sequence[Invoice | CreditNote], now: datetime) -> bool:
+    rows = list(_rows(place, documents, now))
+    ledger.insert("issued_documents", _COLUMNS, rows, once=f"{_CHAIN}:{place.position + 1}")
+    stands = ledger.read("issued_place", {"position": place.position + 1})
+    return [row["hash"] for row in stands] == [rows[0][_COLUMNS.index("hash")]]
+
+
+def _rows(place: Head, documents: Sequence[Invoice | CreditNote], now: datetime) -> Iterator[list[Any]]:
+    previous = place.hash
+    for position, document in enumerate(documents, start=place.position + 1):
+        text = (invoice_json(document) if isinstance(document, Invoice) else credit_note_json(document)).decode()
+        number = document.number or ""
+        link = _link(previous, number, text)
+        kind = "invoice" if isinstance(document, Invoice) else "credit_note"
+        yield [_CHAIN, position, kind, number, document.tenant, document.month, now, text, link, previous]
+        previous = link
+
+
+def _link(previous: str, number: str, document: str) -> str:
+    return text_hash(f"{previous}\n{number}\n{document}")
+
+
+def _issued(rows: Sequence[dict[str, Any]]) -> list[Issued]:
+    return [
+        Issued(
+            row["position"],
+            row["kind"],
+            row["number"],
+            row["tenant"],
+            row["billing_month"],
+            row["issued_at"],
+            row["document"],
+            row["hash"],
+            row["prev_hash"],
+        )
+        for row in rows
+    ]

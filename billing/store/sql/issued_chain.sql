@@ -1,0 +1,5 @@
+-- Issued documents behind a place of the chain, in its order.
+SELECT position, kind, number, tenant, billing_month, issued_at, document, hash, prev_hash
+FROM issued_documents
+WHERE position > {after:Int64}
+ORDER BY position

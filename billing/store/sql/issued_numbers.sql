@@ -1,0 +1,4 @@
+-- Numbers taken in a series.
+SELECT number
+FROM issued_documents
+WHERE startsWith(number, {prefix:String})
