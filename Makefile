@@ -1,4 +1,4 @@
-# make setup | demo | test | check | generate | bench
+# make setup | demo | test | drill | check | generate | bench
 .DEFAULT_GOAL := help
 export DAGSTER_DISABLE_TELEMETRY := yes
 export DO_NOT_TRACK := 1
@@ -6,7 +6,7 @@ python := .venv/bin/python
 
 .PHONY: help
 help: ## Show this list
-	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .venv/ready: pyproject.toml constraints.txt scripts/setup.sh
 	@scripts/setup.sh
@@ -23,8 +23,13 @@ test: setup ## All tests, the real engine's included (under 10 minutes on 2 core
 	@scripts/install_tools.sh
 	@$(python) -m pytest -m "not nightly" $(PYTEST_ARGS)
 
+.PHONY: drill
+drill: setup ## The outage drill: real Prometheus and Alertmanager watch a real engine break; shows what on-call heard
+	@scripts/install_tools.sh
+	@$(python) -m pytest tests/drill -v $(PYTEST_ARGS)
+
 .PHONY: nightly
-nightly: setup ## The long property tests
+nightly: setup ## The long tests: properties, mutated thresholds, the outage drill
 	@$(python) -m pytest -m nightly $(PYTEST_ARGS)
 
 .PHONY: check
@@ -45,3 +50,12 @@ generate: setup ## Write alerts/generated, dashboards/generated, docs/metrics.md
 .PHONY: bench
 bench: setup ## Measure what the step meter costs (minutes; never part of the tests)
 	@$(python) bench/meter_overhead.py
+
+.PHONY: bench-truth
+bench-truth: setup ## Measure the attribution against exact Shapley values, and T_kv against cold runs (over an hour)
+	@$(python) -m bench.attribution_error
+	@$(python) -m bench.kv_saved
+
+.PHONY: bench-scale
+bench-scale: setup ## Rate, close and export ROWS (ten million) usage rows, against bare ClickHouse SQL
+	@$(python) -m bench.scale $(ROWS)

@@ -8,16 +8,21 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from billing.periods import BillingMonth, to_datetime
+from billing.close import GRACE_NS
+from billing.counters import Gap
+from billing.facts import HOUR_NS
+from billing.periods import BillingMonth, to_datetime, to_ns
 from billing.reconcile import Reconciliation
 from billing.store.clickhouse import Ledger
-from billing.store.finance import month_window, publish_snapshot, reconciliation
+from billing.store.counters import engine_gaps
+from billing.store.finance import month_window, publish_snapshot, reconciliation, system_causes
 from billing.store.ingest import IngestReport, ingest
 from billing.store.migrate import migrate
 from catalog.load import load
 from catalog.model import Catalog
 from loraledger.settings import Settings
-from pipelines.run import RunReport, run_month
+from pipelines.errors import ChecksFailed
+from pipelines.run import RunReport, run_hours, run_month
 from pipelines.settings import Settings as PipelineSettings
 
 Progress = Callable[[str, int, int], None]
@@ -48,13 +53,24 @@ class Books:
         with self.open() as ledger:
             return ingest(ledger, paths or [self.settings.spool], self.catalog, self.clock(), progress)
 
-    def month(self, month: str, *, issue: bool) -> RunReport:
+    def month(self, month: str, *, issue: bool, grace_hours: int = GRACE_NS // HOUR_NS) -> RunReport:
         """All assets of a billing month in one run, up to drafts or issued invoices, and the gateway's cost figures."""
-        settings = PipelineSettings(self.settings.dsn, self.settings.spool, self.settings.catalog, self.settings.out)
-        report = run_month(settings, month, issue, self.clock())
+        report = run_month(self._pipelines, month, issue, self.clock(), grace_hours=grace_hours)
         with self.open() as ledger:
             publish_snapshot(ledger, self.catalog, self.settings.snapshot, self.clock())
         return report
+
+    def derive(self, month: str) -> list[str]:
+        """Take what is new and derive the month's usage, time and cost again; checks that are red, in words."""
+        start_ns, end_ns = month_window(month, self.catalog)
+        try:
+            return list(run_hours(self._pipelines, to_datetime(start_ns), to_datetime(end_ns), self.clock()).warnings)
+        except ChecksFailed as error:
+            return error.failures
+
+    @property
+    def _pipelines(self) -> PipelineSettings:
+        return PipelineSettings(self.settings.dsn, self.settings.spool, self.settings.catalog, self.settings.out)
 
     def reconcile(self, month: str) -> Reconciliation:
         """Rented time and who owns it, over every hour that belongs to the month in some tenant's time zone."""
@@ -62,15 +78,24 @@ class Books:
         with self.open() as ledger:
             return reconciliation(ledger, to_datetime(start_ns), to_datetime(end_ns))
 
+    def engine_gaps(self, month: str) -> list[Gap]:
+        """What each engine process counted itself, against the meter and the usage records."""
+        with self.open() as ledger:
+            return engine_gaps(ledger, *month_window(month, self.catalog))
+
+    def system_causes(self, month: str) -> tuple[dict[str, int], int]:
+        """Why engine time of the month's hours went to the system, by cause, and all engine time that was not idle; ns."""
+        with self.open() as ledger:
+            return system_causes(ledger, *month_window(month, self.catalog))
+
     def current_month(self) -> str:
         """The running billing month, UTC."""
         return self.clock().strftime("%Y-%m")
 
     def last_month(self) -> str:
-        """The newest month that is over for every tenant."""
+        """The newest month that is over, grace included."""
         month = BillingMonth(self.current_month()).previous()
-        over = max(BillingMonth(month.text, zone).end for zone in {"UTC", *(t.time_zone for t in self.catalog.tenants)})
-        return month.text if over <= self.clock() else month.previous().text
+        return month.text if month.end_ns + GRACE_NS <= to_ns(self.clock()) else month.previous().text
 
 
 def documents(settings: Settings, month: str, tenant: str | None = None) -> list[Path]:

@@ -12,7 +12,7 @@ import sys
 import typer
 
 from loraledger import console
-from loraledger.commands import books, catalog, generated, serving
+from loraledger.commands import books, calibrate, catalog, credit, export, generated, invoice, report, serving
 
 app = typer.Typer(
     name="loraledger",
@@ -22,7 +22,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for group in (serving, catalog, books, generated):
+for group in (serving, calibrate, catalog, books, invoice, credit, export, report, generated):
     group.register(app)
 
 
@@ -33,17 +33,19 @@ def main() -> None:
     from catalog.load import CatalogInvalid
     from pipelines.errors import PipelineError
     from serving.errors import ServingError
+    from serving.metering.calibration import CalibrationRefused
+    from serving.metering.profile import ProfileInvalid
 
     os.environ.setdefault("DAGSTER_DISABLE_TELEMETRY", "yes")
     # The driver logs what it also raises; a person gets the message once.
     logging.getLogger("clickhouse_connect").addHandler(logging.NullHandler())
     try:
         app()
-    except (CatalogInvalid, PeriodInvalid) as error:
+    except (CatalogInvalid, PeriodInvalid, ProfileInvalid) as error:
         sys.exit(console.fail(str(error), console.INVALID).code)
     except NotConserved as error:
         sys.exit(console.fail(str(error), console.REFUSED).code)
-    except (BillingError, PipelineError, ServingError, OSError, LookupError) as error:
+    except (BillingError, CalibrationRefused, PipelineError, ServingError, OSError, LookupError) as error:
         if os.environ.get("LORALEDGER_DEBUG"):
             raise
         sys.exit(console.fail(str(error)).code)

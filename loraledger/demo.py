@@ -18,7 +18,7 @@ from loraledger.books import Books, documents
 from loraledger.child import ServeProcess
 from loraledger.load import LoadReport, drive
 from loraledger.recording import read_recording, shift, write_recording
-from loraledger.report import show_month, show_reconciliation
+from loraledger.report import show_month, show_reconciliation, show_system
 from loraledger.settings import Settings
 from loraledger.traffic import calls
 
@@ -54,6 +54,7 @@ def run(settings: Settings, *, requests: int, seed: int, record: Path | None) ->
         rows = demo_table(ledger, month)
     show_month(month, rows, books.catalog)
     show_reconciliation(books.reconcile(month))
+    show_system(*books.system_causes(month))
     _show_files(settings, month, last)
     console.out.print(
         f'\nDone in {time.monotonic() - began:.0f} s. Ask the ledger: .venv/bin/loraledger sql --home {_short(settings.home)} "SELECT * FROM finance_reconciliation"'

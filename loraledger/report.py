@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
+from billing.counters import Gap
 from billing.reconcile import OWNERS, Reconciliation
 from catalog.model import Catalog
 from loraledger import console
@@ -94,6 +96,42 @@ def show_reconciliation(found: Reconciliation) -> None:
     console.out.print(
         f"records and meter are {found.record_difference_ns:,} ns apart over closed attempts ({found.uneven_attempts} uneven, {found.unmeasured_attempts} unmeasured)"
     )
+
+
+def show_system(causes: Mapping[str, int], busy_ns: int) -> None:
+    """Why engine time went to the system, as parts of busy time; stalls are the machine's, not the traffic's."""
+    parts = ", ".join(
+        f"{cause} {console.share(ns, busy_ns)}" for cause, ns in sorted(causes.items(), key=lambda item: -item[1]) if ns
+    )
+    console.out.print(f"system is {console.share(sum(causes.values()), busy_ns)} of busy time: {parts or 'nothing'}")
+
+
+def show_engine_gaps(gaps: Sequence[Gap]) -> None:
+    """The engines' own counters beside the meter's and the usage records', all processes together, with the cause of each gap."""
+    if not gaps:
+        return
+    lines: dict[tuple[str, str, str], list[int]] = {}
+    causes: dict[tuple[str, str, str], Counter[str]] = {}
+    for gap in gaps:
+        key = (gap.what, gap.larger, gap.smaller)
+        lines[key] = [
+            old + new for old, new in zip(lines.get(key, [0, 0, 0]), (*gap.counts, gap.unexplained), strict=True)
+        ]
+        causes.setdefault(key, Counter()).update(gap.causes)
+    rows = [
+        [
+            f"{what}: {larger} - {smaller}",
+            ", ".join(f"{cause} {count:,}" for cause, count in causes[what, larger, smaller].most_common()) or "-",
+            f"{counts[0]:,}",
+            f"{counts[1]:,}",
+            f"{counts[0] - counts[1]:,}",
+            f"{counts[2]:,}",
+        ]
+        for (what, larger, smaller), counts in lines.items()
+    ]
+    console.out.print()
+    columns = ["three counts of the same work", "because", "one", "other", "gap", "unexplained"]
+    console.table("Engine counters, meter and usage records", columns, rows, left=2)
 
 
 def _percent(value: float | None) -> str:

@@ -20,9 +20,12 @@ from serving.adapters import read_adapter
 from serving.engine import AdapterFiles
 from serving.gateway.build import Gateway, build_gateway
 from serving.gateway.catalog_source import CatalogSource
-from serving.tiny_model import builtin_path, is_builtin, make_tiny_model
+from serving.metering.models import StepModel, load
+from serving.metering.profile import DEFAULT_PROFILE
+from serving.tiny_model import BUILTIN_BASE, builtin_path, is_builtin, make_builtin
 from serving.vllm_engine import start_vllm
-from telemetry.engine_time import AdapterLoad, EngineSession, MeterWindow
+from telemetry.engine_time import AdapterLoad, EngineCounters, EngineSession, MeterWindow
+from telemetry.forward import Both, Forwarder
 from telemetry.metrics import Metrics
 from telemetry.names import EventName
 from telemetry.otlp import event_line
@@ -31,7 +34,12 @@ from telemetry.tracing import Tracing
 
 log = logging.getLogger(__name__)
 
-EVENTS = {MeterWindow: EventName.WINDOW, AdapterLoad: EventName.LOAD, EngineSession: EventName.SESSION}
+EVENTS = {
+    MeterWindow: EventName.WINDOW,
+    AdapterLoad: EventName.LOAD,
+    EngineSession: EventName.SESSION,
+    EngineCounters: EventName.COUNTERS,
+}
 
 
 class PortTaken(OSError):
@@ -63,10 +71,18 @@ async def serve(
     """
     source = CatalogSource(settings.catalog)
     catalog = source.view.catalog
-    engine = _chosen(catalog.engines, engine_id)
+    engine = chosen_engine(catalog.engines, engine_id)
+    forwarder = Forwarder(settings.otlp_endpoint) if settings.otlp_endpoint else None
     spool = Spool(settings.spool)
     try:
-        door = await start_vllm(engine, catalog.base_model, settings.home, partial(_record, spool), progress=progress)
+        door = await start_vllm(
+            engine,
+            catalog.base_model,
+            settings.home,
+            partial(_record, spool),
+            profile=step_profile(engine, catalog.base_model, progress),
+            progress=progress,
+        )
     except BaseException:
         spool.close()
         raise
@@ -74,12 +90,13 @@ async def serve(
         door=door,
         source=source,
         spool=spool,
-        tracing=Tracing(spool),
+        tracing=Tracing(Both(spool, forwarder) if forwarder is not None else spool),
         metrics=Metrics(process=True),
         secret=settings.secret(),
-        read_adapter=partial(_read, settings.home, catalog.base_model),
+        read_adapter=partial(adapter_files, settings.home, catalog.base_model),
         snapshot_path=settings.snapshot,
         operator_token=settings.operator_token,
+        forwarder=forwarder,
     )
     try:
         progress("loading warm adapters")
@@ -90,6 +107,8 @@ async def serve(
         await gateway.stop()
         await door.stop()
         spool.close()
+        if forwarder is not None:
+            forwarder.close()
         (settings.home / "serve.json").unlink(missing_ok=True)
 
 
@@ -116,7 +135,7 @@ async def _answer(
     await server.serve(sockets=[listener])
 
 
-def _record(spool: Spool, value: MeterWindow | AdapterLoad | EngineSession) -> None:
+def _record(spool: Spool, value: MeterWindow | AdapterLoad | EngineSession | EngineCounters) -> None:
     at_ns = (
         value.end_ns
         if isinstance(value, MeterWindow)
@@ -127,14 +146,31 @@ def _record(spool: Spool, value: MeterWindow | AdapterLoad | EngineSession) -> N
     spool.append(event_line(EVENTS[type(value)], value.to_json(), at_ns, {}, value.emitter, value.seq))
 
 
-def _read(home: Path, base_model: BaseModelSpec, adapter: Adapter) -> AdapterFiles:
+def step_profile(engine: Engine, base_model: BaseModelSpec, progress: Callable[[str], None]) -> StepModel:
+    """The step profile that the catalog names for this engine, or the default one, which is told where it does not fit.
+
+    OSError or ProfileInvalid when the named file cannot be used.
+    """
+    if engine.profile is not None:
+        return load(Path(engine.profile))
+    if base_model.path != BUILTIN_BASE:
+        progress(
+            f"engine {engine.id} has no step profile: its time is split as the tiny model's; run loraledger calibrate"
+        )
+    return DEFAULT_PROFILE
+
+
+def adapter_files(home: Path, base_model: BaseModelSpec, adapter: Adapter) -> AdapterFiles:
+    """A checked, unchanging copy of the adapter; AdapterLoadFailed when it is no good. Blocks."""
     path = Path(adapter.path)
     if is_builtin(adapter.path):
-        path = builtin_path(adapter.path, make_tiny_model(home / "models"))
+        base = base_model.path if is_builtin(base_model.path) else BUILTIN_BASE
+        path = builtin_path(adapter.path, make_builtin(base, home / "models"))
     return read_adapter(adapter.name, path, adapter.rank, home)
 
 
-def _chosen(engines: tuple[Engine, ...], engine_id: str | None) -> Engine:
+def chosen_engine(engines: tuple[Engine, ...], engine_id: str | None) -> Engine:
+    """The engine of that id, or the first; LookupError when there is none."""
     if engine_id is None:
         return engines[0]
     for engine in engines:

@@ -15,7 +15,8 @@ class Settings:
 
     Environment: LORALEDGER_HOME (default ~/.local/share/loraledger), LORALEDGER_CATALOG (default examples/catalog.yaml),
     LORALEDGER_DSN (default chDB under the home), LORALEDGER_SPOOL, LORALEDGER_OUT, and
-    LORALEDGER_OPERATOR_TOKEN (opens /metrics and the details of /health to callers from other hosts).
+    LORALEDGER_OPERATOR_TOKEN (opens /metrics, /v1/traces and the details of /health to callers from other hosts), and
+    LORALEDGER_OTLP_ENDPOINT (an OTLP/HTTP collector, such as http://127.0.0.1:4318, that gets the spans too).
     """
 
     home: Path
@@ -24,6 +25,7 @@ class Settings:
     spool: Path
     out: Path
     operator_token: str | None = None
+    otlp_endpoint: str | None = None
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str]) -> Settings:
@@ -40,6 +42,7 @@ class Settings:
             spool=Path(environ.get("LORALEDGER_SPOOL") or home / "spool").absolute(),
             out=Path(environ.get("LORALEDGER_OUT") or home / "invoices").absolute(),
             operator_token=environ.get("LORALEDGER_OPERATOR_TOKEN") or None,
+            otlp_endpoint=environ.get("LORALEDGER_OTLP_ENDPOINT") or None,
         )
 
     def at(self, home: Path, environ: Mapping[str, str]) -> Settings:

@@ -1,4 +1,4 @@
-"""`loraledger ingest | close | invoice | reconcile | sql`. What these need (Dagster, ClickHouse) is imported when they run."""
+"""`loraledger ingest | close | reconcile | sql`. What these need (Dagster, ClickHouse) is imported when they run."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from loraledger import console
 from loraledger.commands.options import CatalogFile, Dsn, Home, Json, settings
 
 if TYPE_CHECKING:
+    from billing.store.ingest import IngestReport
     from loraledger.books import Books
 
 Month = Annotated[str, typer.Argument(help="Billing month, as 2026-10.")]
@@ -22,7 +23,7 @@ Month = Annotated[str, typer.Argument(help="Billing month, as 2026-10.")]
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    for command in (ingest, close, invoice, reconcile, sql):
+    for command in (ingest, close, reconcile, sql):
         app.command()(command)
 
 
@@ -38,7 +39,8 @@ def ingest(
     dsn: Dsn = None,
     json: Json = False,
 ) -> None:
-    """Take what is new into the ledger. Ingesting twice changes nothing; bad lines are kept in quarantine with a reason."""
+    """Take what is new into the ledger. Ingesting twice changes nothing; bad lines are kept in quarantine with a reason,
+    and then the exit code is 1, though everything else was taken."""
     books = _books(home, catalog, dsn)
     columns = (TextColumn("ingest"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"), TimeElapsedColumn())
     with Progress(*columns, console=console.err, transient=True, disable=json or not console.err.is_terminal) as bar:
@@ -46,31 +48,45 @@ def ingest(
         report = books.ingest(paths or [], lambda done, total: bar.update(task, completed=done, total=total or 1))
     if json:
         console.say_json(asdict(report))
-        return
+    else:
+        _summary(report)
+    if report.quarantined:
+        raise console.fail(
+            f"{report.quarantined:,} of {report.lines:,} lines are in quarantine; `loraledger sql 'SELECT source, reason FROM quarantine'` "
+            f"lists them"
+        )
+
+
+def _summary(report: IngestReport) -> None:
     console.out.print(
         f"{report.records:,} new records, {report.spans:,} spans and {report.events:,} events from {report.files:,} files; "
         f"{report.duplicates:,} were there already, {report.quarantined:,} in quarantine, {report.torn:,} unfinished last lines"
     )
 
 
-def close(month: Month, catalog: CatalogFile = None, home: Home = None, dsn: Dsn = None, json: Json = False) -> None:
+def close(
+    month: Month,
+    grace_hours: Annotated[
+        int, typer.Option(min=0, help="How long late records are awaited after the month (UTC), in hours.")
+    ] = 72,
+    catalog: CatalogFile = None,
+    home: Home = None,
+    dsn: Dsn = None,
+    json: Json = False,
+) -> None:
     """Close a month that is over and issue its invoices; exit 3 with the list of what is red. Again, it changes nothing."""
-    _make(_books(home, catalog, dsn), BillingMonth(month).text, True, json)
+    make(_books(home, catalog, dsn), BillingMonth(month).text, True, json, grace_hours)
 
 
-def invoice(month: Month, catalog: CatalogFile = None, home: Home = None, dsn: Dsn = None, json: Json = False) -> None:
-    """Write draft invoices (watermarked, unnumbered) of what the ledger knows of the month so far."""
-    _make(_books(home, catalog, dsn), BillingMonth(month).text, False, json)
-
-
-def _make(books: Books, month: str, issue: bool, json: bool) -> None:
+def make(books: Books, month: str, issue: bool, json: bool, grace_hours: int = 0) -> None:
+    """Draft or close a month and say which files there are; exit 3 when the ledger refuses."""
     from billing.store.errors import CloseRefused
     from loraledger.books import documents
     from pipelines.errors import ChecksFailed
 
     try:
         with console.err.status(f"{'closing' if issue else 'drafting'} {month}"):
-            report = books.month(month, issue=issue)
+            report = books.month(month, issue=issue, grace_hours=grace_hours)
     except (CloseRefused, ChecksFailed) as error:
         raise console.fail(str(error), console.REFUSED) from error
     files = documents(books.settings, month)
@@ -88,16 +104,22 @@ def _make(books: Books, month: str, issue: bool, json: bool) -> None:
 def reconcile(
     month: Month, catalog: CatalogFile = None, home: Home = None, dsn: Dsn = None, json: Json = False
 ) -> None:
-    """Rented time x GPUs against everybody it was for, in nanoseconds and in money; exit 3 when a nanosecond has no owner."""
-    from loraledger.report import show_reconciliation
+    """Rented time x GPUs against everybody it was for, in nanoseconds and in money; exit 3 when a nanosecond has no owner, or
+    an engine's own counters do not fit and no cause says why."""
+    from loraledger.report import show_engine_gaps, show_reconciliation, show_system
 
     books = _books(home, catalog, dsn)
     found = books.reconcile(BillingMonth(month).text)
+    gaps = books.engine_gaps(BillingMonth(month).text)
     if json:
-        console.say_json({**asdict(found), "missing_ns": found.missing_ns, "missing_cost": found.missing_cost})
+        counters = [{**asdict(gap), "unexplained": gap.unexplained} for gap in gaps]
+        missing = {"missing_ns": found.missing_ns, "missing_cost": found.missing_cost}
+        console.say_json({**asdict(found), **missing, "engine_gaps": counters})
     else:
         show_reconciliation(found)
-    if found.missing_ns or found.missing_cost or found.uneven_attempts:
+        show_system(*books.system_causes(month))
+        show_engine_gaps(gaps)
+    if found.missing_ns or found.missing_cost or found.uneven_attempts or any(gap.unexplained for gap in gaps):
         raise SystemExit(console.REFUSED)
 
 

@@ -1,0 +1,204 @@
+"""`loraledger credit`: what was issued beside what is known now, and the credit notes that follow from it."""
+
+from __future__ import annotations
+
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from billing.errors import PeriodInvalid
+from billing.periods import BillingMonth
+from loraledger import console
+from loraledger.commands.options import CatalogFile, Dsn, Home, Json, settings
+
+if TYPE_CHECKING:
+    from billing.corrections import Difference
+    from billing.credit import CreditNote
+    from billing.store.clickhouse import Ledger
+    from loraledger.books import Books
+
+Reason = Literal["usage_corrected", "price_corrected", "duplicate", "dispute", "goodwill", "void"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command()(credit)
+
+
+def credit(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="INVOICE|MONTH", help="Number of an issued invoice, or a month for all of its invoices."
+        ),
+    ],
+    issue: Annotated[
+        bool, typer.Option("--issue", help="Issue what is proposed; without it nothing is written.")
+    ] = False,
+    reason: Annotated[Reason, typer.Option(help="Why; it is on the credit note.")] = "usage_corrected",
+    net: Annotated[
+        str | None,
+        typer.Option(help="Credit this net amount by agreement, whatever the facts say.", show_default=False),
+    ] = None,
+    void: Annotated[bool, typer.Option("--void", help="Credit all that is left of the invoice.")] = False,
+    explanation: Annotated[str | None, typer.Option(help="A sentence for the customer.", show_default=False)] = None,
+    catalog: CatalogFile = None,
+    home: Home = None,
+    dsn: Dsn = None,
+    json: Json = False,
+) -> None:
+    """Compare an invoice as issued with the month as now known, and propose credit notes for what was charged too much.
+
+    What was charged too little is not credited: it comes as a correction on the tenant's next invoice by itself. Issued
+    again, nothing is issued: what was credited is no longer due.
+    """
+    from loraledger.books import Books
+
+    books = Books.of(settings(home, catalog, dsn))
+    if void or net is not None:
+        _agreed(books, target, _amount(net), "void" if void else reason, explanation, issue=issue, json=json)
+    else:
+        _known(books, target, reason, explanation, issue=issue, json=json)
+
+
+def _known(books: Books, target: str, reason: Reason, explanation: str | None, *, issue: bool, json: bool) -> None:
+    from billing.store.credits import compare, issue_proposed, propose
+
+    month, now = _month(books, target), books.clock()
+    with console.err.status(f"deriving {month} as now known"):
+        red = books.derive(month)
+    for line in red:
+        console.err.print(f"[yellow]warning:[/] {line}")
+    said = []
+    with books.open() as ledger:
+        for number in _numbers(ledger, target):
+            found = compare(ledger, number, books.catalog, now)
+            if issue:
+                notes = issue_proposed(ledger, number, books.catalog, now, reason, explanation)
+            else:
+                notes = propose(ledger, number, books.catalog, now, reason, explanation)
+            said.append((found, notes, _files(books, notes)))
+    if json:
+        console.say_json([_plain(*one) for one in said])
+        return
+    for found, notes, files in said:
+        _show(found)
+        _show_notes(notes, files)
+        if found.outcome == "correction":
+            console.out.print(f"{found.net:,} {found.original.currency} too little: a correction on the next invoice")
+
+
+def _agreed(
+    books: Books, number: str, net: Decimal | None, reason: Reason, explanation: str | None, *, issue: bool, json: bool
+) -> None:
+    from billing.store.credits import Agreed, agreed, issue_agreed
+
+    what, now = Agreed(net, reason, explanation), books.clock()
+    with books.open() as ledger:
+        notes = issue_agreed(ledger, number, what, books.catalog, now) if issue else [agreed(ledger, number, what, now)]
+    files = _files(books, notes)
+    if json:
+        console.say_json({"invoice": number, "credit_notes": [_note(note) for note in notes], "files": files})
+        return
+    _show_notes(notes, files)
+    if not notes:
+        console.out.print("nothing issued: this credit was given before; say in --explanation why it is another")
+
+
+def _amount(net: str | None) -> Decimal | None:
+    try:
+        return None if net is None else Decimal(net)
+    except InvalidOperation:
+        raise console.fail(f"could not credit {net!r}: it is not an amount such as 12.34", console.INVALID) from None
+
+
+def _month(books: Books, target: str) -> str:
+    from billing.store.issuing import issued_document
+
+    try:
+        return BillingMonth(target).text
+    except PeriodInvalid:
+        with books.open() as ledger:
+            return issued_document(ledger, target).month
+
+
+def _numbers(ledger: Ledger, target: str) -> list[str]:
+    from billing.store.issuing import issued_invoices
+
+    return [one.number for one in issued_invoices(ledger, month=target)] or [target]
+
+
+def _files(books: Books, notes: list[CreditNote]) -> list[str]:
+    from pipelines.documents import write_credit_notes
+
+    issued = [note for note in notes if note.number]
+    return [str(path) for path in write_credit_notes(books.settings.out, issued)]
+
+
+def _show(found: Difference) -> None:
+    original, currency = found.original, found.original.currency
+    first = {line.position: line.amount for line in original.lines}
+    rows = []
+    for change in found.changes:
+        issued = first.get(change.stakes[0].line.position) if change.stakes else None
+        amounts = (issued, change.standing, change.known, change.amount)
+        rows.append([change.line.description, *(console.amount(amount) for amount in amounts)])
+    console.table(
+        f"{original.number}, {original.tenant}, {original.month}, net in {currency}",
+        ("item", "as issued", "stands", "as now known", "difference"),
+        rows,
+        total=(
+            "together",
+            console.amount(original.net),
+            console.amount(sum((change.standing for change in found.changes), Decimal(0))),
+            console.amount(sum((change.known for change in found.changes), Decimal(0))),
+            console.amount(found.net),
+        ),
+    )
+
+
+def _show_notes(notes: list[CreditNote], files: list[str]) -> None:
+    for note in notes:
+        what = note.number or "proposed, issue it with --issue"
+        console.out.print(
+            f"credit note on {note.invoice} ({what}): {note.net:,} net, {note.gross:,} {note.currency} with tax; {note.remaining_gross:,} of "
+            f"{note.invoice_gross:,} stands"
+        )
+    for file in files:
+        console.out.print(file)
+
+
+def _plain(found: Difference, notes: list[CreditNote], files: list[str]) -> dict[str, Any]:
+    return {
+        "invoice": found.original.number,
+        "tenant": found.original.tenant,
+        "month": found.original.month,
+        "currency": found.original.currency,
+        "outcome": found.outcome,
+        "net": found.net,
+        "items": [
+            {
+                "item": change.line.kind.value,
+                "description": change.line.description,
+                "stands": change.standing,
+                "known": change.known,
+                "difference": change.amount,
+            }
+            for change in found.changes
+        ],
+        "credit_notes": [_note(note) for note in notes],
+        "files": files,
+    }
+
+
+def _note(note: CreditNote) -> dict[str, Any]:
+    return {
+        "number": note.number,
+        "invoice": note.invoice,
+        "reason": note.reason,
+        "net": note.net,
+        "tax": note.tax,
+        "gross": note.gross,
+        "remaining_gross": note.remaining_gross,
+    }

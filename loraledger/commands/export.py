@@ -1,0 +1,73 @@
+"""`loraledger export focus`: what was invoiced, and what the GPUs cost, as FOCUS files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+import typer
+
+from billing.periods import BillingMonth
+from loraledger import console
+from loraledger.commands.options import CatalogFile, Dsn, Home, Json, settings
+
+if TYPE_CHECKING:
+    from billing.store.clickhouse import FileForm
+
+_FORMS: Final[dict[str, FileForm]] = {".csv": "csv", ".parquet": "parquet"}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    group = typer.Typer(help="Write datasets for other tools.", no_args_is_help=True, rich_markup_mode=None)
+    group.command()(focus)
+    group.callback()(_datasets)
+    app.add_typer(group, name="export")
+
+
+def _datasets() -> None:
+    """Write datasets for other tools."""
+
+
+def focus(
+    month: Annotated[str, typer.Option(help="Billing month, as 2026-10.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The file to write; .csv or .parquet.")],
+    version: Annotated[Literal["1.2", "1.4"], typer.Option(help="Version of FOCUS.")] = "1.4",
+    dataset: Annotated[
+        Literal["cost-and-usage", "invoice-detail", "billing-period", "gpu-split"],
+        typer.Option(help="The first three are what tenants see; gpu-split is the GPU bill, for finance alone."),
+    ] = "cost-and-usage",
+    tenant: Annotated[
+        str | None, typer.Option(help="Only this tenant's rows; all tenants by default.", show_default=False)
+    ] = None,
+    catalog: CatalogFile = None,
+    home: Home = None,
+    dsn: Dsn = None,
+    json: Json = False,
+) -> None:
+    """Export a month as FOCUS: charges by hour and adapter that sum to each invoice to the cent."""
+    from billing.store.focus import focus_file, focus_rows, write_charges
+    from loraledger.books import Books
+
+    if (form := _FORMS.get(out.suffix.lower())) is None:
+        raise console.fail(f"could not export to {out}: the name must end in .csv or .parquet", console.INVALID)
+    text = BillingMonth(month).text
+    books = Books.of(settings(home, catalog, dsn))
+    if tenant is not None and books.catalog.tenant(tenant) is None:
+        raise console.fail(f"could not export: the catalog has no tenant {tenant!r}", console.INVALID)
+    with books.open() as ledger:
+        write_charges(ledger, text, books.catalog, books.clock())
+        rows = focus_rows(ledger, dataset, version, text, tenant or "")
+        data = focus_file(ledger, dataset, version, text, tenant or "", form)
+    if not rows:
+        raise console.fail(
+            f"could not export {dataset} of {text}: the ledger has no such rows; draft the month first with `loraledger invoice {text}`"
+        )
+    out.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = out.with_name(f".{out.name}.new")
+    unfinished.write_bytes(data)
+    unfinished.replace(out)
+    if json:
+        console.say_json({"file": str(out), "rows": rows, "month": text, "dataset": dataset, "version": version})
+    else:
+        console.out.print(f"{out}: {rows:,} rows of {dataset}, FOCUS {version}, {text}")

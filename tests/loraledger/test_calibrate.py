@@ -1,0 +1,94 @@
+"""`loraledger calibrate` on the real engine, and from steps that were logged; and what serving does with the profile."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from catalog.model import BaseModelSpec, Engine
+from loraledger.calibrate import read_steps
+from loraledger.serve import step_profile
+from serving.metering.calibration import CalibrationRefused
+from serving.metering.profile import DEFAULT_PROFILE, Profile, ProfileInvalid
+
+ROOT = Path(__file__).parents[2]
+TINY = BaseModelSpec(name="tiny-llama")
+
+
+def calibrate(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("LORALEDGER_")}
+    return subprocess.run(
+        [sys.executable, "-m", "loraledger", "calibrate", *arguments],
+        cwd=ROOT,
+        env={**clean, "LORALEDGER_HOME": str(home), "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.engine
+def test_an_engine_gets_a_profile_that_predicts_what_it_did_not_see(tmp_path: Path) -> None:
+    """Twelve phases are enough; the same steps, read from their log, give the same profile."""
+    pytest.importorskip("vllm", reason="vllm is not installed")
+    engine_home = Path(tempfile.gettempdir()) / f"loraledger-tests-{os.getuid()}"
+    log, out = tmp_path / "steps.jsonl", tmp_path / "profile.json"
+    done = calibrate(engine_home, "--phases", "12", "--log", str(log), "--out", str(out), "--json")
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    found = Profile.load(out)
+    assert said["hash"] == found.hash
+    assert found.steps is not None
+    assert found.steps >= 200
+    # The machine may be busy with other tests; a quiet one gives 5 % here.
+    assert set(found.error_ppm) == {"prefill", "decode", "mixed"}
+    assert max(found.error_ppm.values()) < 500_000
+    again = tmp_path / "again.json"
+    table = calibrate(engine_home, "--steps", str(log), "--out", str(again))
+    assert table.returncode == 0, table.stderr
+    assert Profile.load(again) == found
+    assert "median error" in table.stdout
+    assert "mixed" in table.stdout
+    assert f"{found.seen['adapters']} adapters in a step" in table.stdout
+
+
+def test_too_few_steps_are_refused_and_a_bad_line_is_named(tmp_path: Path) -> None:
+    steps = tmp_path / "steps.jsonl"
+    steps.write_text('[0,5000000,[[16,0,0,null,0,"r"]]]\n' * 199)
+    done = calibrate(tmp_path, "--steps", str(steps), "--out", str(tmp_path / "p.json"))
+    assert done.returncode == 1
+    assert (
+        done.stderr.strip() == "error: could not fit step profile: 199 steps with rows, 200 are needed; run more load"
+    )
+    assert not (tmp_path / "p.json").exists()
+    steps.write_text('[0,5000000,[]]\n[0,"x"\n')
+    with pytest.raises(CalibrationRefused, match=r"steps.jsonl:2: "):
+        read_steps([steps])
+
+
+def test_phases_of_two_logs_stay_apart(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).write_text("[0,1,[]]\n[3,1,[]]\n")
+    assert [sample.phase for sample in read_steps([tmp_path / "a", tmp_path / "b"])] == [0, 3, 4, 7]
+
+
+def test_serving_takes_the_profile_that_the_catalog_names(tmp_path: Path) -> None:
+    told: list[str] = []
+    path = tmp_path / "profile.json"
+    other = Profile(1, 2, 3, 4, 5, 6, 7, 8, build="other")
+    other.save(path)
+    engine = Engine(id="cpu-0", gpu_type="demo-cpu")
+    assert step_profile(engine.model_copy(update={"profile": str(path)}), TINY, told.append) == other
+    assert step_profile(engine, TINY, told.append) == DEFAULT_PROFILE
+    assert not told
+    assert step_profile(engine, BaseModelSpec(name="mid", path="builtin:mid"), told.append) == DEFAULT_PROFILE
+    assert "run loraledger calibrate" in told[0]
+    path.write_text("{}")
+    with pytest.raises(ProfileInvalid, match="neither engine-step/1 nor engine-step/2"):
+        step_profile(engine.model_copy(update={"profile": str(path)}), TINY, told.append)
