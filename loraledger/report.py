@@ -103,7 +103,7 @@ def show_system(causes: Mapping[str, int], busy_ns: int) -> None:
     parts = ", ".join(
         f"{cause} {console.share(ns, busy_ns)}" for cause, ns in sorted(causes.items(), key=lambda item: -item[1]) if ns
     )
-    console.out.print(f"system is {console.share(sum(causes.values()), busy_ns)} of busy time: {parts or 'nothing'}")
+    console.out.print(f"of busy time, {console.share(sum(causes.values()), busy_ns)} is system: {parts or 'nothing'}")
 
 
 def show_engine_gaps(gaps: Sequence[Gap]) -> None:

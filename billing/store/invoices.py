@@ -98,11 +98,17 @@ def _open_drafts(ledger: Ledger, month: str, catalog: Catalog, now: datetime) ->
 def _settle(ledger: Ledger, documents: Sequence[Issued]) -> None:
     """Write what follows from issued invoices and is not there yet: rows for finance, lines first, and postings."""
     months = {one.month for one in documents}
-    there = {row["number"] for month in months for row in ledger.read("invoice_copies", {"month": month})}
-    missing = [one for one in documents if one.number not in there]
+
+    def missing(query: str) -> list[Issued]:
+        there = {row["number"] for month in months for row in ledger.read(query, {"month": month})}
+        return [one for one in documents if one.number not in there]
+
     for table, rows in (
-        ("invoice_line_versions", [(one, line) for one in missing for line in _lines(one.invoice())]),
-        ("invoice_versions", [(one, _row(one.invoice(), one)) for one in missing]),
+        (
+            "invoice_line_versions",
+            [(one, line) for one in missing("invoice_line_copies") for line in _lines(one.invoice())],
+        ),
+        ("invoice_versions", [(one, _row(one.invoice(), one)) for one in missing("invoice_copies")]),
     ):
         columns = list(rows[0][1]) if rows else []
         block = [[*row.values(), to_ns(one.issued_at), 0] for one, row in rows]

@@ -37,7 +37,7 @@ _COLUMNS: Final = (
 )
 BATCH: Final = 500
 """Documents of one block, so that the database never cuts it in two."""
-_TRIES: Final = 50
+_TRIES: Final = 20
 
 
 class Head(NamedTuple):
