@@ -82,6 +82,8 @@ class Metrics:
 
     def known(self, label: str, values: Iterable[str]) -> None:
         """Let `label` take these values from now on, beside those it was given before; the rest becomes `other`."""
+        # A counter first seen at 1 hides its first event from rate().
+        self._counters[LABEL_OVERFLOW.name].labels(label)
         with self._lock:
             known = self._known.setdefault(label, set(RESERVED.get(label, ())))
             for value in values:

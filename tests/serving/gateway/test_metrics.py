@@ -65,7 +65,7 @@ def test_requests_are_counted_with_their_labels(run_bench: Run, ask: Ask) -> Non
         assert value(scrape, "lora_memory_quota_bytes", adapter="coder", gpu="fake-0") == 1_000_000
         assert value(scrape, "kv_pool_total_blocks", tensor_parallel_size="1") == 4096
         assert value(scrape, "loraledger_engine_time_seconds_total", engine="fake-0", owner="cold") == 0.022
-        assert value(scrape, "loraledger_label_overflow_total", label="tenant") is None
+        assert value(scrape, "loraledger_label_overflow_total", label="tenant") == 0
         assert value(scrape, "loraledger_usage_unmeasured_total") in (None, 0)
 
     run_bench(test)
