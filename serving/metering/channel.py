@@ -7,19 +7,15 @@ a batch that decodes stays the same for many steps, and its names are most of a 
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Sequence
-from enum import Enum
-from queue import Empty, SimpleQueue
 from typing import Any, Final, NamedTuple
 
 import msgspec
-import zmq
 
 from serving.errors import ChannelClosed, EventInvalid
 from serving.metering import events
 from serving.metering.events import Event, LoadSpan, Mark, Row, Rows, Step
+from serving.metering.pipe import Inlet, Outlet
 
 
 class Held(NamedTuple):
@@ -67,13 +63,6 @@ class Ended(NamedTuple):
         )
 
 
-class _Word(Enum):
-    """What the sending thread is told besides messages."""
-
-    SKIP = "skip"
-    END = "end"
-
-
 Message = Event | Held
 Told = Message | Ended
 """What the engine's end takes; the collector's end gives a Step for an Ended."""
@@ -97,11 +86,8 @@ _DECODERS: Final[dict[str, msgspec.msgpack.Decoder[Any]]] = {
 }
 _FRAME: Final = msgspec.msgpack.Decoder(tuple[int, str, msgspec.Raw])
 _ENCODER: Final = msgspec.msgpack.Encoder()
-_HIGH_WATER: Final = 100_000
-"""Frames kept while the collector is away: minutes of steps, some tens of megabytes."""
-_LINGER_MS: Final = 2_000
-_LOOK_S: Final = 0.004
-_LOOKS: Final = 50
+_ENDED: Final = Ended.__name__
+_CLOSE_S: Final = 2.0
 
 
 def encode(number: int, message: Told) -> bytes:
@@ -122,110 +108,75 @@ def decode(frame: bytes) -> tuple[int, Told]:
 
 
 class Sender:
-    """The engine's end. `lost` counts messages that could not be sent; each leaves a hole in the numbers.
-
-    A thread of its own encodes and sends: a socket call in the engine's thread would let go of the interpreter lock, and
-    the engine would stand until the threads that wait for it had their turn. While there is something to say that thread
-    looks every few milliseconds rather than be woken, since whom the engine's thread wakes may take its processor.
-    What is handed over must not change any more.
-    """
+    """The engine's end, for the engine's thread. `lost` counts messages that could not be sent; each leaves a hole in the numbers."""
 
     def __init__(self, address: str) -> None:
-        self._context = zmq.Context()
-        self._socket = self._context.socket(zmq.PUSH)
-        self._socket.setsockopt(zmq.SNDHWM, _HIGH_WATER)
-        self._socket.setsockopt(zmq.LINGER, _LINGER_MS)
         try:
-            self._socket.connect(address)
-        except zmq.ZMQError as error:
-            self._let_go()
-            raise ChannelClosed(address, str(error)) from error
+            self._outlet = Outlet(address)
+        except OSError as error:
+            raise ChannelClosed(address, error.strerror or str(error)) from error
         self._number = 0
+        self._lost = 0
         self._requests: Sequence[str] = ()
-        self._queue: SimpleQueue[Told | _Word] = SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="meter-sender", daemon=True)
-        self._thread.start()
-        self.lost = 0
-        self.cpu_ns = 0
-        """Processor time of the sending thread; 0 where that cannot be known."""
+
+    @property
+    def lost(self) -> int:
+        """Messages that will never arrive."""
+        return self._lost + self._outlet.lost
 
     def send(self, message: Told) -> None:
-        """Hand the message over at once, or count it as lost; never waits."""
-        self._queue.put(message if self._queue.qsize() < _HIGH_WATER else _Word.SKIP)
+        """Hand the message over at once, or count it as lost; never waits, never raises."""
+        number, self._number = self._number, self._number + 1
+        if not isinstance(message, Ended):
+            self._put((number, type(message).__name__, message))
+            return
+        requests, tokens, before = message.rows
+        known, self._requests = self._requests, ()
+        fields: tuple[Any, ...] = message
+        if requests and requests == known:
+            fields = (*message[:3], ((), tokens, before), *message[4:])
+        if self._put((number, _ENDED, fields)):
+            self._requests = requests
 
     def skip(self) -> None:
         """Leave a hole: something should have been sent and could not be said."""
-        self._queue.put(_Word.SKIP)
+        self._number += 1
+        self._lost += 1
 
     def close(self) -> None:
-        """Send what is queued (two seconds at most, and two for what the socket holds) and let go."""
-        self._queue.put(_Word.END)
-        self._thread.join(_LINGER_MS / 1000)
-        if not self._thread.is_alive():
-            self._let_go()
+        """Send what is still kept (two seconds at most) and let go."""
+        self._outlet.close(_CLOSE_S)
 
-    def _let_go(self) -> None:
-        self._socket.close()
-        self._context.term()
-
-    def _run(self) -> None:
-        while (message := self._next()) is not _Word.END:
-            number, self._number = self._number, self._number + 1
-            try:
-                if isinstance(message, _Word):
-                    self.lost += 1
-                elif isinstance(message, Ended):
-                    self._send_step(number, message)
-                else:
-                    self._socket.send(encode(number, message), zmq.NOBLOCK)
-            except Exception:
-                # A full socket, or a message that no frame can hold: the hole in the numbers tells it.
-                self.lost += 1
-            self.cpu_ns = time.thread_time_ns()
-
-    def _next(self) -> Told | _Word:
-        for _ in range(_LOOKS):
-            try:
-                return self._queue.get_nowait()
-            except Empty:
-                time.sleep(_LOOK_S)
-        return self._queue.get()
-
-    def _send_step(self, number: int, step: Ended) -> None:
-        requests, tokens, before = step.rows
-        known, self._requests = self._requests, ()
-        if requests and requests == known:
-            step = step._replace(rows=Rows((), tokens, before))
-        self._socket.send(encode(number, step), zmq.NOBLOCK)
-        self._requests = requests
+    def _put(self, frame: tuple[int, str, Any]) -> bool:
+        try:
+            sent = self._outlet.put(_ENCODER.encode(frame))
+        except (OverflowError, TypeError, ValueError):
+            # A message that no frame can hold.
+            sent = False
+        self._lost += not sent
+        return sent
 
 
 class Receiver:
     """The collector's end, bound to `address`. `gaps` counts messages that never arrived."""
 
     def __init__(self, address: str) -> None:
-        self._context = zmq.Context()
-        self._socket = self._context.socket(zmq.PULL)
-        self._socket.setsockopt(zmq.RCVHWM, _HIGH_WATER)
-        self._socket.setsockopt(zmq.LINGER, 0)
         try:
-            self._socket.bind(address)
-        except zmq.ZMQError as error:
-            self.close()
-            raise ChannelClosed(address, str(error)) from error
+            self._inlet = Inlet(address)
+        except OSError as error:
+            raise ChannelClosed(address, error.strerror or str(error)) from error
         self._expected = 0
         self._requests: Sequence[str] = ()
         self.gaps = 0
 
     def wait(self, timeout_s: float) -> bool:
         """Whether a frame is there, or comes within `timeout_s`."""
-        return bool(self._socket.poll(int(timeout_s * 1000)))
+        return self._inlet.wait(timeout_s)
 
     def take(self) -> Message | None:
         """The next message, or None when there is none now; EventInvalid for a frame that is not ours (it is used up)."""
-        try:
-            frame = self._socket.recv(zmq.NOBLOCK)
-        except zmq.Again:
+        frame = self._inlet.take()
+        if frame is None:
             return None
         number, message = decode(frame)
         self.gaps += max(0, number - self._expected)
@@ -234,8 +185,7 @@ class Receiver:
 
     def close(self) -> None:
         """Let go of the address."""
-        self._socket.close()
-        self._context.term()
+        self._inlet.close()
 
     def _whole(self, told: Ended) -> Step:
         """The step with the names that were not repeated."""

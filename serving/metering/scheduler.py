@@ -180,7 +180,9 @@ def _rows(output: Any, new: Any) -> Rows:
     if new:
         requests = [*requests, *(request.req_id for request in new)]
         before = [*before, *(request.num_computed_tokens for request in new)]
-    tokens = list(scheduled.values())
-    if requests != list(scheduled):
+    if output.total_num_scheduled_tokens == len(requests):
+        # Nothing but decoding: the common case, and the one with the most rows.
+        tokens = [1] * len(requests)
+    else:
         tokens = [scheduled[request] for request in requests]
     return Rows(requests, tokens, before)
