@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -110,8 +112,9 @@ def server_flags(engine: Engine, base_model: BaseModelSpec, model: str, address:
 
 def parse(flags: list[str]) -> Any:
     """The flags as vLLM's server parses them. Imports vLLM."""
-    from vllm.entrypoints.launchers.cli_args import make_arg_parser
-    from vllm.utils.argparse_utils import FlexibleArgumentParser
+    with log_levels_kept():
+        from vllm.entrypoints.launchers.cli_args import make_arg_parser
+        from vllm.utils.argparse_utils import FlexibleArgumentParser
 
     return make_arg_parser(FlexibleArgumentParser()).parse_args(flags)
 
@@ -127,13 +130,28 @@ def start_client(arguments: Any, *loggers: Any) -> Any:
 
 async def application(client: Any, arguments: Any) -> Any:
     """vLLM's OpenAI application on that client."""
-    from vllm.entrypoints.launchers.api_server.app_state import init_app_state
-    from vllm.entrypoints.launchers.app import build_app
+    with log_levels_kept():
+        from vllm.entrypoints.launchers.api_server.app_state import init_app_state
+        from vllm.entrypoints.launchers.app import build_app
 
     tasks = await client.get_supported_tasks()
-    app = build_app(arguments, tasks, client.model_config)
+    with log_levels_kept():
+        app = build_app(arguments, tasks, client.model_config)
     await init_app_state(client, app.state, arguments, tasks)
     return app
+
+
+@contextmanager
+def log_levels_kept() -> Iterator[None]:
+    """What runs inside must not silence the process: a library of vLLM's server lets only errors through once it is imported."""
+    root = logging.getLogger()
+    level, handlers = root.level, [(handler, handler.level) for handler in root.handlers]
+    try:
+        yield
+    finally:
+        root.setLevel(level)
+        for handler, before in handlers:
+            handler.setLevel(before)
 
 
 async def stop_client(client: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import logging
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,6 +52,7 @@ class World:
         self.directory = directory
         self.spool = Spool(directory)
         self.home, self.tiny = home, tiny
+        self.log_level = logging.getLogger().level
         self.door: VllmEngine
         self.gateway: Gateway
 
@@ -142,6 +144,10 @@ def test_a_stream_is_counted_by_the_engines_own_running_usage(world: World, path
     record = world.records()[-1]
     assert (record.status, record.output_tokens_computed, record.output_tokens_delivered) == (Status.OK, 24, 24)
     assert record.first_token_ns is not None
+
+
+def test_what_the_process_has_to_say_is_not_silenced_by_what_vllm_imports(world: World) -> None:
+    assert logging.getLogger().level == world.log_level <= logging.WARNING
 
 
 def test_what_a_client_must_not_set_is_not_obeyed(world: World) -> None:
