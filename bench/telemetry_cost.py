@@ -26,11 +26,10 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
+from unittest.mock import patch
 
 import psutil
 
-import serving.gateway.app
-import serving.gateway.attempt
 from catalog.load import parse
 from loraledger.load import drive
 from loraledger.recording import read_recording
@@ -109,15 +108,14 @@ class Nothing:
 @contextmanager
 def events_off() -> Iterator[None]:
     """The lines that the gateway itself writes for the spool are telemetry as well."""
-    kept = serving.gateway.app.event_line, Opened.to_json, RouteRecord.to_json
     nothing: Any = lambda *args: ""  # noqa: E731
-    serving.gateway.app.event_line = serving.gateway.attempt.event_line = nothing
-    Opened.to_json = RouteRecord.to_json = nothing
-    try:
+    with (
+        patch("serving.gateway.app.event_line", nothing),
+        patch("serving.gateway.attempt.event_line", nothing),
+        patch.object(Opened, "to_json", nothing),
+        patch.object(RouteRecord, "to_json", nothing),
+    ):
         yield
-    finally:
-        serving.gateway.app.event_line = serving.gateway.attempt.event_line = kept[0]
-        Opened.to_json, RouteRecord.to_json = kept[1], kept[2]
 
 
 def gateway(
@@ -219,7 +217,7 @@ def server_request_ns(url: str, pid: int, requests: int = 240) -> float:
     def used() -> float:
         process = psutil.Process(pid)
         times = [one.cpu_times() for one in (process, *process.children(recursive=True))]
-        return sum(one.user + one.system for one in times)
+        return float(sum(one.user + one.system for one in times))
 
     plan, before = calls(1, requests), used()
     report = asyncio.run(drive(url, plan, at_once=12, budget_s=120, done=lambda _: None))

@@ -13,6 +13,7 @@ import errno
 import select
 import socket
 import threading
+import time
 from collections import deque
 from pathlib import Path
 from typing import Final
@@ -24,6 +25,9 @@ _BUFFER_BYTES: Final = 4 << 20
 _FRAME_BYTES: Final = 1 << 20
 _LATE_FRAMES: Final = 100_000
 """Frames kept while the other end is slow: minutes of steps, some tens of megabytes."""
+_LOOK_S: Final = 0.002
+_BUSY_S: Final = 0.1
+"""While frames come at least this often, the receiver looks every `_LOOK_S`."""
 _FLAGS: Final = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
 
 # PyDLL, unlike CDLL, calls with the interpreter lock held.
@@ -101,12 +105,17 @@ class Outlet:
 
 
 class Inlet:
-    """The receiving end, bound to `address`; OSError when that cannot be."""
+    """The receiving end, bound to `address`; OSError when that cannot be.
+
+    While frames keep coming it looks for them every now and then rather than be woken: whom the sender wakes may take its
+    processor, in the middle of the engine's loop.
+    """
 
     def __init__(self, address: str) -> None:
         self._path = Path(address.removeprefix(SCHEME))
         self._buffer = memoryview(bytearray(_FRAME_BYTES))
         self._peers: dict[int, socket.socket] = {}
+        self._taken_s = 0.0
         self._poll = select.poll()
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
@@ -120,7 +129,12 @@ class Inlet:
 
     def wait(self, timeout_s: float) -> bool:
         """Whether something is there, or comes within `timeout_s`."""
-        return bool(self._poll.poll(timeout_s * 1000))
+        until = time.monotonic() + timeout_s
+        while (now := time.monotonic()) < until and now - self._taken_s < _BUSY_S:
+            if self._poll.poll(0):
+                return True
+            time.sleep(_LOOK_S)
+        return bool(self._poll.poll(max(0.0, until - now) * 1000))
 
     def take(self) -> bytes | None:
         """The next frame; None when there is none now."""
@@ -150,6 +164,7 @@ class Inlet:
         except OSError:
             size = 0
         if size:
+            self._taken_s = time.monotonic()
             return bytes(self._buffer[:size])
         self._drop(peer)
         return None
