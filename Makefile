@@ -57,5 +57,5 @@ bench-truth: setup ## Measure the attribution against exact Shapley values, and 
 	@$(python) -m bench.kv_saved
 
 .PHONY: bench-scale
-bench-scale: setup ## Rate, close and export ROWS (ten million) usage rows, against bare ClickHouse SQL
+bench-scale: setup ## Rate, close and export ROWS (a million, then ten) usage rows, against bare ClickHouse SQL
 	@$(python) -m bench.scale $(ROWS)
