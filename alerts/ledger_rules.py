@@ -112,6 +112,14 @@ def record_group(promises: Promises) -> Group:
                 "Usage records of {{ $labels.instance }} were closed without measured time",
                 "About {{ $value | humanize }} records have null time instead of the meter's figures.",
             ),
+            _counted(
+                "LoraBudgetDrift",
+                "budgets",
+                names.BUDGET_WRITTEN_OFF,
+                ledger.budget_window,
+                "Gateway {{ $labels.instance }} and the ledger disagree about monthly budgets",
+                "About {{ $value | humanize }} holds expired or charges never came to the ledger; budgets may refuse too early or too late.",
+            ),
             _owner(
                 promises,
                 "LoraEngineTimeUnattributed",

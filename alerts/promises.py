@@ -124,6 +124,7 @@ class Ledger:
     spool_window: int = 5 * MINUTE
     meter_window: int = 15 * MINUTE
     unmeasured_window: int = HOUR
+    budget_window: int = HOUR
     overflow_window: int = HOUR
     snapshot_age: int = 3 * HOUR
     snapshot_for: int = 10 * MINUTE

@@ -12,6 +12,7 @@ import argparse
 import asyncio
 import json
 import multiprocessing
+import os
 import random
 import statistics
 import sys
@@ -28,6 +29,7 @@ from serving import vllm_launch
 from serving.collector import Collector
 from serving.metering.accounting import Accountant
 from serving.metering.channel import Held, Receiver, Sender
+from serving.metering.prefixes import Owner, PrefixOwners
 from serving.metering.profile import DEFAULT_PROFILE
 from serving.metering.recorder import Recorder
 from serving.tiny_model import make_tiny_model
@@ -38,6 +40,8 @@ ROWS = (8, 32, 256)
 STEPS = 2_000
 CHANGES_EVERY = 40
 """Steps after which one request of the batch leaves and another comes, as when outputs are 40 x rows tokens long."""
+BLOCK, PROMPT_BLOCKS = 32, 64
+"""The one that comes has a prompt of 2048 tokens."""
 STEP_NS = 20_000_000
 """A decode step of the tiny model with some twenty requests; a GPU's steps are 10 to 50 ms."""
 TARGET_US = 50.0
@@ -76,12 +80,19 @@ def meter_cost(rows: int, directory: Path) -> Cost:
     sender = Sender(address)
     recorder = Recorder(sender.send)
     recorder.hello("eng-bench", "cpu-0")
+    prefixes = PrefixOwners(BLOCK, lambda payer, user: None)
+    prompt = [os.urandom(32) for _ in range(PROMPT_BLOCKS)]
     names = [f"chatcmpl-{random.getrandbits(128):032x}-{n:08x}" for n in range(rows)]
     took: list[int] = []
     for step in range(STEPS):
         if step % CHANGES_EVERY == 0:
             recorder.left(names[0])
             names = [*names[1:], f"chatcmpl-{random.getrandbits(128):032x}-{step:08x}"]
+            # A request begins: of its prompt it finds all but the last block, which somebody else had computed.
+            prompt = [*prompt[:-1], os.urandom(32)]
+            begins = [(names[-1], Owner(f"gw-bench:{step}", "salt"), prompt, BLOCK * (PROMPT_BLOCKS - 1))]
+        else:
+            begins = []
         # As vLLM makes them: a list of its own for every step, of the same strings.
         ongoing = SimpleNamespace(req_ids=list(names), num_computed_tokens=[200 + step] * rows)
         output = SimpleNamespace(
@@ -93,8 +104,9 @@ def meter_cost(rows: int, directory: Path) -> Cost:
         )
         entry_ns = time.monotonic_ns()
         started = time.thread_time_ns()
+        hits = [hit for request in begins for hit in prefixes.started(*request)]
         recorder.began(
-            id(output), entry_ns, _rows(output, output.scheduled_new_reqs), [], output.preempted_req_ids or ()
+            id(output), entry_ns, _rows(output, output.scheduled_new_reqs), [], output.preempted_req_ids or (), hits
         )
         noted = time.thread_time_ns()
         time.sleep(0.001)

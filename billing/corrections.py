@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Literal
+from typing import Final, Literal
 
 from billing.credit import Credited, CreditNote, Reason, credited_lines, draft_credit_note
 from billing.errors import InvoiceInvalid
@@ -14,14 +14,18 @@ from billing.invoice_lines import Corrects, Line
 from billing.money import allocate, minor_units, negated, total
 from billing.plans import ChargeKind
 
+_GIVEN: Final = ("goodwill", "void")
+"""Reasons of agreed credits that say nothing of the facts."""
+
 
 @dataclass(frozen=True, slots=True)
 class Stake:
-    """A line of an issued invoice, and how much of it credit notes took back."""
+    """A line of an issued invoice, how much of it credit notes took back, and how much of that was agreed, whatever the facts say."""
 
     number: str
     line: Line
     credited: Decimal
+    agreed: Decimal = Decimal(0)
 
     @property
     def amount(self) -> Decimal:
@@ -56,16 +60,21 @@ class Change:
         return self.now.amount if self.now else Decimal(0)
 
     @property
+    def agreed(self) -> Decimal:
+        """What was credited by agreement: later facts neither charge it again nor make it more."""
+        return total(stake.agreed for stake in self.stakes)
+
+    @property
     def amount(self) -> Decimal:
-        """Known minus standing."""
-        return total((self.known, negated(self.standing)))
+        """Known minus standing, as if nothing had been agreed."""
+        return total((self.known, negated(self.standing), negated(self.agreed)))
 
     @property
     def quantity(self) -> Decimal | None:
         """Known minus standing quantity; None where no one price makes the amount of it."""
         lines = [stake.line for stake in self.stakes] + ([self.now] if self.now else [])
         one_price = len({(line.unit, line.unit_price, line.price_currency) for line in lines}) == 1
-        if not one_price or any(stake.credited for stake in self.stakes):
+        if not one_price or any(stake.credited != stake.agreed for stake in self.stakes):
             return None
         standing = total(stake.line.quantity for stake in self.stakes)
         return total((self.now.quantity if self.now else Decimal(0), negated(standing)))
@@ -92,8 +101,17 @@ class Difference:
 
     @property
     def net(self) -> Decimal:
-        """What is now known minus what stands: negative means that the customer was charged too much."""
-        return total(change.amount for change in self.changes)
+        """What has to be charged more, or (negative) credited, so that what stands is what is known, less what was agreed.
+
+        A credit that was agreed because something was wrong (a dispute, say) counts first against what facts take off;
+        goodwill comes on top of it. Nothing is credited beyond what is left of the invoices.
+        """
+        due = total(change.amount for change in self.changes)
+        if due >= 0:
+            return due
+        early = total(note.net for note in self.notes if note.agreed and note.reason not in _GIVEN)
+        left = total(max(_left(claim), Decimal(0)) for claim in _claims(self))
+        return negated(max(min(total((negated(due), negated(early))), left), Decimal(0)))
 
     @property
     def outcome(self) -> Literal["none", "credit", "correction"]:
@@ -130,11 +148,7 @@ def proposed_credit_notes(found: Difference, reason: Reason, explanation: str | 
     if found.outcome != "credit":
         return ()
     quantum = Decimal(1).scaleb(-minor_units(found.original.currency))
-    documents = (*reversed(found.later), found.original)
-    claims = [
-        [(change, stake) for change in found.changes for stake in change.stakes if stake.number == invoice.number]
-        for invoice in documents
-    ]
+    documents, claims = (*reversed(found.later), found.original), _claims(found)
     by_invoice = {
         invoice.number: {
             stake.line.position: _credited(change, part) for (change, stake), part in zip(claim, parts, strict=True)
@@ -152,7 +166,7 @@ def proposed_credit_notes(found: Difference, reason: Reason, explanation: str | 
             explanation=explanation,
             ledger_hash=found.known.ledger_hash,
         )
-        for invoice in (*reversed(found.later), found.original)
+        for invoice in documents
         if invoice.number and invoice.number in by_invoice
     )
 
@@ -176,10 +190,12 @@ def _changes(related: Sequence[Invoice], known: Invoice, notes: Sequence[CreditN
     """Stakes grouped by item, each with the known line that continues it: the same price first, then the same item."""
     threads: dict[Hashable, list[Stake]] = {}
     for invoice in related:
-        taken = credited_lines(note for note in notes if note.invoice == invoice.number)
+        own = [note for note in notes if note.invoice == invoice.number]
+        taken, agreed = credited_lines(own), credited_lines(note for note in own if note.agreed)
         for line in invoice.lines:
             if (key := _thread(line, invoice, related[0])) is not None:
-                stake = Stake(invoice.number or "", line, taken.get(line.position, Decimal(0)))
+                parts = (part.get(line.position, Decimal(0)) for part in (taken, agreed))
+                stake = Stake(invoice.number or "", line, *parts)
                 threads.setdefault(key, []).append(stake)
     waiting = [line for line in known.lines if line.corrects is None]
     found: dict[Hashable, Line] = {}
@@ -217,6 +233,14 @@ def _same_price(one: Line, other: Line) -> bool:
 
 
 Claim = list[tuple[Change, Stake]]
+
+
+def _claims(found: Difference) -> list[Claim]:
+    """Lines and their items by document, in the order in which documents are credited: newest correction first, the original last."""
+    return [
+        [(change, stake) for change in found.changes for stake in change.stakes if stake.number == invoice.number]
+        for invoice in (*reversed(found.later), found.original)
+    ]
 
 
 def _lowered(claims: Sequence[Claim], down: Decimal, quantum: Decimal) -> list[list[Decimal]]:

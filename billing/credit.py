@@ -101,6 +101,11 @@ class CreditNote:
     ledger_hash: str | None
     content_hash: str | None
 
+    @property
+    def agreed(self) -> bool:
+        """Whether it was given by agreement; a note that follows from facts says from which (`ledger_hash`)."""
+        return self.ledger_hash is None
+
     def check(self) -> None:
         """Raise CreditInvalid unless sums agree to the cent and an issued note is what was issued."""
         name = _name(self)
@@ -284,7 +289,7 @@ def _line(rank: int, line: Line, what: Credited, before: Decimal) -> CreditLine:
         line=line.position,
         kind=line.kind,
         description=line.description,
-        note=line.gpu_type if line.kind is ChargeKind.LORA else line.note,
+        note=_note(line),
         charged=line.amount,
         credited_before=before,
         amount=what.amount,
@@ -295,6 +300,12 @@ def _line(rank: int, line: Line, what: Credited, before: Decimal) -> CreditLine:
         exchange_rate=line.exchange_rate,
         tax_rate=line.tax_rate,
     )
+
+
+def _note(line: Line) -> str | None:
+    """Of which GPU, and of which month where the line is a correction; shares of a month's cost say nothing of a credit."""
+    said = None if line.kind is ChargeKind.LORA else line.note
+    return ", ".join(part for part in (said, line.gpu_type) if part) or None
 
 
 def _taxes(invoice: Invoice, lines: Sequence[CreditLine], before: Sequence[CreditNote]) -> tuple[TaxGroup, ...]:

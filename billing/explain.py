@@ -66,6 +66,17 @@ class AttemptQuarter:
     output_tokens: int = 0
 
 
+class AttemptTime(NamedTuple):
+    """Engine time of one attempt: what was measured (None: it has no figures), and the zero-sum line of shared prefixes.
+
+    Only the measured time is on invoices; with the line it is what the attempt would have had, if all who used a prefix had shared it.
+    """
+
+    attempt: AttemptId
+    measured_ns: int | None
+    reshare_ns: int
+
+
 @dataclass(frozen=True, slots=True)
 class Share:
     """What an attempt has of a line: `quantity` in the line's unit, `amount` in the invoice's currency, unrounded.

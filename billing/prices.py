@@ -6,16 +6,13 @@ import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from decimal import Decimal
-from typing import Final
 
 from billing.errors import BookMissing, ExchangeMissing, PriceMissing
 from billing.money import product, round_currency, trimmed
 from billing.periods import BillingMonth, to_datetime
-from catalog.model import PriceBook, Tenant
-
-_ALWAYS: Final = datetime.min.replace(tzinfo=UTC)
+from catalog.model import PriceBook, Tenant, book_held
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +36,10 @@ def book_as_of(books: Iterable[PriceBook], at: datetime, known_at: datetime) -> 
     Of the versions effective and known by then, the one effective latest; of those, the one known latest. BookMissing
     when there is none.
     """
-    held = [
-        book
-        for book in books
-        if (book.effective_from is None or book.effective_from <= at)
-        and (book.known_from is None or book.known_from <= known_at)
-    ]
-    if not held:
+    book = book_held(books, at, known_at)
+    if book is None:
         raise BookMissing(at, known_at)
-    return max(held, key=lambda book: (book.effective_from or _ALWAYS, book.known_from or _ALWAYS))
+    return book
 
 
 def book_hash(book: PriceBook) -> str:

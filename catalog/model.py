@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from datetime import date, datetime
+from collections.abc import Iterable
+from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
@@ -102,11 +103,16 @@ class Slo(Value):
 
 
 class Quotas(Value):
-    """What a tenant may use; None is no limit. Refusals are 429 with Retry-After."""
+    """What a tenant may use; None is no limit. Refusals are 429 with Retry-After.
+
+    `monthly_budget` is in the price book's currency, for the usage charges of the tenant's billing month: what the plan asks
+    for its attempts and its share of adapter loads, before idle time, discounts, commitment, minimum and tax.
+    """
 
     requests_per_minute: Annotated[int, Field(ge=1)] | None = None
     tokens_per_minute: Annotated[int, Field(ge=1)] | None = None
     kv_blocks_in_flight: Annotated[int, Field(ge=1)] | None = None
+    monthly_budget: Price | None = None
 
 
 class CostPlus(Value):
@@ -288,6 +294,23 @@ class PriceBook(Value):
         """Price of a GPU-hour at that instant; None when the book has none (an error for whoever needs it)."""
         rows = [row for row in self.gpu_hours if row.gpu_type == gpu_type and row.start <= at]
         return max(rows, key=lambda row: row.start).per_hour if rows else None
+
+
+_ALWAYS: Final = datetime.min.replace(tzinfo=UTC)
+
+
+def book_held(books: Iterable[PriceBook], at: datetime, known_at: datetime) -> PriceBook | None:
+    """The version that held at `at`, as it was known at `known_at`; both instants are aware. None when there is none.
+
+    Of the versions effective and known by then, the one effective latest; of those, the one known latest.
+    """
+    held = [
+        book
+        for book in books
+        if (book.effective_from is None or book.effective_from <= at)
+        and (book.known_from is None or book.known_from <= known_at)
+    ]
+    return max(held, key=lambda book: (book.effective_from or _ALWAYS, book.known_from or _ALWAYS), default=None)
 
 
 class Seller(Value):

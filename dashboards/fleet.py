@@ -79,6 +79,13 @@ def fleet_board() -> dict[str, Any]:
                 maximum=1,
             ),
             timeseries(
+                "Device memory",
+                "What all processes hold on the GPUs, from NVML; an engine reserves most of it when it starts. Without a GPU, what the engine reserved.",
+                [Prom(q["device_memory"], "{{gpu}}")],
+                "percentunit",
+                maximum=1,
+            ),
+            timeseries(
                 "KV blocks in use",
                 "Share of the pool.",
                 [Prom(q["kv_ratio"], "{{instance}}")],

@@ -89,6 +89,12 @@ def money_board() -> dict[str, Any]:
                 [Prom(promql_queries()["tenant_cost_per_mtok"], "{{tenant}}")],
                 "none",
             ),
+            timeseries(
+                "Monthly budgets used",
+                "Charges and holds over the budget, for tenants that have one; at 1 requests are refused until the month turns.",
+                [Prom(promql_queries()["budget_used"], "{{tenant}}")],
+                "percentunit",
+            ),
             table(
                 "Billing months by tenant",
                 "In each tenant's own time zone; unmeasured above 0 marks partial sums.",

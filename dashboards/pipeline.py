@@ -85,10 +85,11 @@ def pipeline_board() -> dict[str, Any]:
             ),
             timeseries(
                 "Meter",
-                "Lost events, and records closed without the meter's figures: both stay at 0.",
+                "Lost events, records closed without the meter's figures, and budget write-offs: all stay at 0.",
                 [
                     Prom(q["meter_gaps"], "{{instance}} lost events"),
                     Prom(q["unmeasured"], "{{instance}} unmeasured records"),
+                    Prom(q["budget_drift"], "{{instance}} budget write-offs"),
                 ],
                 "short",
                 steps=NONE_STEPS,

@@ -51,7 +51,7 @@ def promql_queries() -> dict[str, str]:
     slo, cold = names.SLO_RATIO_HIST, names.COLD_START_MS_HIST
     gaps = {
         metric.name: total(metric, "instance", RATE)
-        for metric in (names.SPOOL_ERRORS, names.METER_GAPS, names.METER_MISSING)
+        for metric in (names.SPOOL_ERRORS, names.METER_GAPS, names.METER_MISSING, names.BUDGET_WRITTEN_OFF)
     }
     return {
         "tenant_slo": f"{SLO}{{{TENANT}}}",
@@ -75,6 +75,7 @@ def promql_queries() -> dict[str, str]:
         "ttft_p99": quantile("0.99", names.GEN_AI_TTFT, ""),
         "request_p99": quantile("0.99", names.GEN_AI_REQUEST, ""),
         "memory_ratio": names.MEMORY_RATIO.name,
+        "device_memory": f"sum by (gpu) ({names.GPU_MEMORY_USED.name}) / sum by (gpu) ({names.GPU_MEMORY_TOTAL.name})",
         "memory_by_adapter": f"sum by (adapter) ({names.MEMORY_USED.name})",
         "memory_quota": f"sum by (adapter) (max by (adapter, gpu) ({names.MEMORY_QUOTA.name}))",
         "kv_ratio": f"{names.KV_USED.name} / {names.KV_TOTAL.name}",
@@ -98,6 +99,7 @@ def promql_queries() -> dict[str, str]:
         "spool_lines": rate(names.SPOOL_LINES, "instance"),
         "spool_errors": gaps[names.SPOOL_ERRORS.name],
         "meter_gaps": gaps[names.METER_GAPS.name],
+        "budget_drift": gaps[names.BUDGET_WRITTEN_OFF.name],
         "unmeasured": gaps[names.METER_MISSING.name],
         "label_overflow": total(names.LABEL_OVERFLOW, "label", RATE),
         "unattributed_share": owner_share(DEFAULT, "unattributed"),
@@ -108,6 +110,7 @@ def promql_queries() -> dict[str, str]:
         "record_gaps": f"max({names.RECORD_GAPS.name})",
         "close_overdue": f"max({names.CLOSE_OVERDUE.name})",
         "price_missing": f"max({names.PRICE_MISSING.name})",
+        "budget_used": f"max by (tenant) ({names.BUDGET_USED.name}{{{TENANT}}})",
         "margin": f"max by (tenant) ({names.TENANT_REVENUE.name}) - max by (tenant) ({names.TENANT_COST.name})",
         "uptime": f"time() - {names.PROCESS_START.name}",
     }

@@ -15,7 +15,7 @@ from billing.periods import BillingMonth, to_datetime, to_ns
 from billing.reconcile import Reconciliation
 from billing.store.clickhouse import Ledger
 from billing.store.counters import engine_gaps
-from billing.store.finance import month_window, publish_snapshot, reconciliation, system_causes
+from billing.store.finance import month_window, reconciliation, system_causes
 from billing.store.ingest import IngestReport, ingest
 from billing.store.migrate import migrate
 from catalog.load import load
@@ -55,10 +55,7 @@ class Books:
 
     def month(self, month: str, *, issue: bool, grace_hours: int = GRACE_NS // HOUR_NS) -> RunReport:
         """All assets of a billing month in one run, up to drafts or issued invoices, and the gateway's cost figures."""
-        report = run_month(self._pipelines, month, issue, self.clock(), grace_hours=grace_hours)
-        with self.open() as ledger:
-            publish_snapshot(ledger, self.catalog, self.settings.snapshot, self.clock())
-        return report
+        return run_month(self._pipelines, month, issue, self.clock(), grace_hours=grace_hours)
 
     def derive(self, month: str) -> list[str]:
         """Take what is new and derive the month's usage, time and cost again; checks that are red, in words."""
@@ -70,7 +67,8 @@ class Books:
 
     @property
     def _pipelines(self) -> PipelineSettings:
-        return PipelineSettings(self.settings.dsn, self.settings.spool, self.settings.catalog, self.settings.out)
+        one = self.settings
+        return PipelineSettings(one.dsn, one.spool, one.catalog, one.out, one.snapshot)
 
     def reconcile(self, month: str) -> Reconciliation:
         """Rented time and who owns it, over every hour that belongs to the month in some tenant's time zone."""

@@ -12,7 +12,18 @@ import sys
 import typer
 
 from loraledger import console
-from loraledger.commands import books, calibrate, catalog, credit, export, generated, invoice, report, serving
+from loraledger.commands import (
+    books,
+    calibrate,
+    catalog,
+    credit,
+    export,
+    generated,
+    invoice,
+    quarantine,
+    report,
+    serving,
+)
 
 app = typer.Typer(
     name="loraledger",
@@ -22,7 +33,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for group in (serving, calibrate, catalog, books, invoice, credit, export, report, generated):
+for group in (serving, calibrate, catalog, books, quarantine, invoice, credit, export, report, generated):
     group.register(app)
 
 

@@ -24,7 +24,14 @@ from serving.metering.models import StepModel, load
 from serving.metering.profile import DEFAULT_PROFILE
 from serving.tiny_model import BUILTIN_BASE, builtin_path, is_builtin, make_builtin
 from serving.vllm_engine import start_vllm
-from telemetry.engine_time import AdapterLoad, EngineCounters, EngineSession, MeterWindow
+from telemetry.engine_time import (
+    AdapterLoad,
+    EngineCounters,
+    EngineSession,
+    EngineValue,
+    MeterWindow,
+    PrefixReshare,
+)
 from telemetry.forward import Both, Forwarder
 from telemetry.metrics import Metrics
 from telemetry.names import EventName
@@ -39,6 +46,7 @@ EVENTS = {
     AdapterLoad: EventName.LOAD,
     EngineSession: EventName.SESSION,
     EngineCounters: EventName.COUNTERS,
+    PrefixReshare: EventName.RESHARE,
 }
 
 
@@ -135,7 +143,7 @@ async def _answer(
     await server.serve(sockets=[listener])
 
 
-def _record(spool: Spool, value: MeterWindow | AdapterLoad | EngineSession | EngineCounters) -> None:
+def _record(spool: Spool, value: EngineValue) -> None:
     at_ns = (
         value.end_ns
         if isinstance(value, MeterWindow)

@@ -14,7 +14,8 @@ class Settings:
     """One installation: its home directory, catalog, ledger, spool and output folder.
 
     Environment: LORALEDGER_HOME (default ~/.local/share/loraledger), LORALEDGER_CATALOG (default examples/catalog.yaml),
-    LORALEDGER_DSN (default chDB under the home), LORALEDGER_SPOOL, LORALEDGER_OUT, and
+    LORALEDGER_DSN (default chDB under the home), LORALEDGER_SPOOL, LORALEDGER_OUT,
+    LORALEDGER_SNAPSHOT (the file that tells gateways the ledger's figures), and
     LORALEDGER_OPERATOR_TOKEN (opens /metrics, /v1/traces and the details of /health to callers from other hosts), and
     LORALEDGER_OTLP_ENDPOINT (an OTLP/HTTP collector, such as http://127.0.0.1:4318, that gets the spans too).
     """
@@ -24,6 +25,7 @@ class Settings:
     dsn: str
     spool: Path
     out: Path
+    snapshot: Path
     operator_token: str | None = None
     otlp_endpoint: str | None = None
 
@@ -41,6 +43,7 @@ class Settings:
             dsn=environ.get("LORALEDGER_DSN") or f"chdb://{home / 'ledger'}",
             spool=Path(environ.get("LORALEDGER_SPOOL") or home / "spool").absolute(),
             out=Path(environ.get("LORALEDGER_OUT") or home / "invoices").absolute(),
+            snapshot=Path(environ.get("LORALEDGER_SNAPSHOT") or home / "snapshot.json").absolute(),
             operator_token=environ.get("LORALEDGER_OPERATOR_TOKEN") or None,
             otlp_endpoint=environ.get("LORALEDGER_OTLP_ENDPOINT") or None,
         )
@@ -50,11 +53,6 @@ class Settings:
         moved = Settings.from_environ({**environ, "LORALEDGER_HOME": str(home)})
         return replace(moved, catalog=self.catalog)
 
-    @property
-    def snapshot(self) -> Path:
-        """The cost figures that the ledger publishes for the gateway."""
-        return self.home / "snapshot.json"
-
     def environment(self) -> dict[str, str]:
         """These settings as environment variables, for a child process."""
         return {
@@ -63,6 +61,7 @@ class Settings:
             "LORALEDGER_DSN": self.dsn,
             "LORALEDGER_SPOOL": str(self.spool),
             "LORALEDGER_OUT": str(self.out),
+            "LORALEDGER_SNAPSHOT": str(self.snapshot),
         }
 
     def secret(self) -> bytes:

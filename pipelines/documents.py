@@ -20,19 +20,21 @@ _CREDIT_FORMS: Final[dict[str, Callable[[CreditNote], bytes]]] = {
 }
 
 
-def write_documents(out: Path, invoices: Sequence[Invoice], done: Callable[[int], None]) -> list[Path]:
-    """Write every invoice in every form; the same invoice always gives the same bytes. Returns the paths.
+def write_documents(out: Path, month: str, invoices: Sequence[Invoice], done: Callable[[int], None]) -> list[Path]:
+    """Write all of a month's invoices in every form; the same invoice always gives the same bytes. Returns the paths.
 
-    The draft files of a tenant whose invoice is written as issued are removed: the invoice is what counts now.
+    Draft files of the month that are none of these are removed: the tenant has an invoice now, or is charged nothing any
+    more. Issued documents are never removed.
     """
     written = []
     for count, invoice in enumerate(invoices, 1):
-        folder = out / invoice.month
         name = f"{invoice.tenant}-{invoice.number or 'draft'}"
-        written += [_write(folder / f"{name}.{extension}", form(invoice)) for extension, form in _FORMS.items()]
-        for extension in _FORMS if invoice.number else ():
-            (folder / f"{invoice.tenant}-draft.{extension}").unlink(missing_ok=True)
+        written += [_write(out / month / f"{name}.{extension}", form(invoice)) for extension, form in _FORMS.items()]
         done(count)
+    for extension in _FORMS:
+        for path in (out / month).glob(f"*-draft.{extension}"):
+            if path not in written:
+                path.unlink(missing_ok=True)
     return written
 
 

@@ -67,5 +67,6 @@ def resources(settings: Settings, desk: Desk | None = None) -> dict[str, object]
         "catalog": CatalogFile(path=str(settings.catalog)),
         "spool": Place(path=str(settings.spool)),
         "documents": Place(path=str(settings.out)),
+        "snapshot": Place(path=str(settings.snapshot)),
         "desk": desk or Desk(),
     }

@@ -11,27 +11,26 @@ from typing import Final
 from pipelines.errors import SettingsInvalid
 
 DEFAULT_START: Final = "2026-01-01"
+_PLACES: Final = tuple(f"LORALEDGER_{name}" for name in ("DSN", "SPOOL", "CATALOG", "OUT", "SNAPSHOT"))
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the pipelines need to know. `start` is the first day (UTC) that has partitions."""
+    """What the pipelines need to know. `snapshot` is the file that tells the gateways the ledger's figures; `start` is the first day
+    (UTC) that has partitions."""
 
     dsn: str
     spool: Path
     catalog: Path
     out: Path
+    snapshot: Path
     start: str = DEFAULT_START
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str]) -> Settings:
-        """LORALEDGER_DSN, _SPOOL, _CATALOG, _OUT and _START; SettingsInvalid with every problem."""
+        """LORALEDGER_DSN, _SPOOL, _CATALOG, _OUT, _SNAPSHOT and _START; SettingsInvalid with every problem."""
         start = environ.get("LORALEDGER_START", DEFAULT_START)
-        problems = [
-            f"{name} must not be empty"
-            for name in ("LORALEDGER_DSN", "LORALEDGER_SPOOL", "LORALEDGER_CATALOG", "LORALEDGER_OUT")
-            if environ.get(name) == ""
-        ]
+        problems = [f"{name} must not be empty" for name in _PLACES if environ.get(name) == ""]
         try:
             datetime.strptime(start, "%Y-%m-%d")  # noqa: DTZ007
         except ValueError:
@@ -43,5 +42,6 @@ class Settings:
             spool=Path(environ.get("LORALEDGER_SPOOL", "/var/lib/loraledger/spool")),
             catalog=Path(environ.get("LORALEDGER_CATALOG", "/etc/loraledger/catalog.yaml")),
             out=Path(environ.get("LORALEDGER_OUT", "/var/lib/loraledger/invoices")),
+            snapshot=Path(environ.get("LORALEDGER_SNAPSHOT", "/var/lib/loraledger/snapshot.json")),
             start=start,
         )

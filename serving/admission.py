@@ -48,10 +48,14 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What one request is going to need: an estimate of its tokens, and the KV blocks that hold them."""
+    """What one request is going to need: an estimate of its tokens, and the KV blocks that hold them.
+
+    `prompt_tokens` are those of `tokens` that are prompt; the rest is output.
+    """
 
     tokens: int
     kv_blocks: int
+    prompt_tokens: int = 0
 
     @classmethod
     def estimate(
@@ -63,8 +67,9 @@ class Ask:
         """
         prompt = prompt_chars // 3 + 1 + prompt_tokens
         each = min(prompt + output_tokens, limit)
-        tokens = min(prompt, limit) + choices * max(0, each - min(prompt, limit))
-        return cls(tokens=tokens, kv_blocks=-(-tokens // block))
+        prompt = min(prompt, limit)
+        tokens = prompt + choices * max(0, each - prompt)
+        return cls(tokens=tokens, kv_blocks=-(-tokens // block), prompt_tokens=prompt)
 
 
 @dataclass(frozen=True, slots=True)

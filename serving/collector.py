@@ -9,7 +9,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from serving.metering.accounting import Accountant, Measured
 from serving.metering.channel import Held, Message, Receiver
 from serving.metering.events import Bye, Hello, Loaded, LoadSpan, Step
 from serving.metering.tally import Tally
-from telemetry.engine_time import AdapterLoad, LoadCause, MeterWindow
+from telemetry.engine_time import AdapterLoad, LoadCause, MeterValue
 
 POLL_S = 0.1
 SETTLE_S = 0.5
@@ -40,7 +40,7 @@ class Collector:
         self,
         receiver: Receiver,
         accountant: Accountant,
-        sink: Callable[[MeterWindow | AdapterLoad], None],
+        sink: Callable[[MeterValue], None],
         heartbeat: Callable[[], None] = lambda: None,
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
@@ -58,6 +58,7 @@ class Collector:
         self._loading: dict[str, _Loading] = {}
         self._asked: dict[tuple[str, int], _Loading] = {}
         self._heard_ns = clock()
+        self._strangers: frozenset[tuple[str, str]] = frozenset()
         self.hello: Hello | None = None
         self.held = Held(0, 0, ())
         self.faults = 0
@@ -176,7 +177,7 @@ class Collector:
         with self._lock:
             while self._take_all(BATCH) == BATCH:
                 self._answer()
-            values = [*self._accountant.windows(now), *self._take_loads()]
+            values = self._take_values(now)
             self._answer()
         self._hand_on(values)
 
@@ -186,7 +187,7 @@ class Collector:
                 pass
             # Without a bye the engine died: nothing is known after its last word.
             self._accountant.finish(self._heard_ns)
-            values = [*self._accountant.windows(self._clock()), *self._take_loads()]
+            values = self._take_values(self._clock())
             self._answer()
         self._hand_on(values)
 
@@ -245,8 +246,19 @@ class Collector:
             if span.first:
                 loading.waiter.put(loading.spans)
 
-    def _take_loads(self) -> list[MeterWindow | AdapterLoad]:
-        loads: list[MeterWindow | AdapterLoad] = []
+    def _take_values(self, now: int) -> list[MeterValue]:
+        known, self._strangers = self._strangers, self._accountant.strangers
+        for payer, user in sorted(self._strangers - known):
+            logger.warning(
+                "isolation: tenant %s used a stored prefix that tenant %s computed, and it is not re-shared: they are of one "
+                "sharing group, or had the same cache salt by mistake",
+                user,
+                payer,
+            )
+        return [*self._accountant.windows(now), *self._take_loads(), *self._accountant.reshared()]
+
+    def _take_loads(self) -> list[AdapterLoad]:
+        loads: list[AdapterLoad] = []
         for load in self._accountant.loads():
             asked = self._asked.pop((load.adapter, load.start_ns), None)
             if asked is None:
@@ -256,7 +268,7 @@ class Collector:
                 loads.append(replace(load, cause=asked.cause, adapter_hash=asked.hash))
         return loads
 
-    def _hand_on(self, values: list[MeterWindow | AdapterLoad]) -> None:
+    def _hand_on(self, values: Sequence[MeterValue]) -> None:
         for value in values:
             try:
                 self._sink(value)

@@ -9,9 +9,9 @@ from typing import Final
 
 from serving.metering.tally import Tally
 from serving.vllm_counters import FrontEndTotals
-from telemetry.engine_time import AdapterLoad, EngineCounters, EngineSession, MeterWindow, SessionEvent
+from telemetry.engine_time import EngineCounters, EngineSession, EngineValue, SessionEvent
 
-Sink = Callable[[MeterWindow | AdapterLoad | EngineSession | EngineCounters], None]
+Sink = Callable[[EngineValue], None]
 
 COUNTERS_EVERY: Final = 12
 """How many heartbeats pass between two readings of the engine's own counters."""

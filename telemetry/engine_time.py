@@ -28,6 +28,14 @@ class NotConserved(ValueError):
         )
 
 
+class NotBalanced(ValueError):
+    """The moves of a re-share line do not add up to nothing; `rest_ns` is their sum."""
+
+    def __init__(self, line: PrefixReshare, rest_ns: int) -> None:
+        self.rest_ns = rest_ns
+        super().__init__(f"prefix re-share {line.emitter}:{line.seq} of tenant {line.tenant}: moves leave {rest_ns} ns")
+
+
 class SystemCause(StrEnum):
     """Why engine time belongs to nobody although requests were there."""
 
@@ -159,6 +167,51 @@ class AdapterLoad:
         return _sound(cls(**raw))
 
 
+@dataclass(frozen=True, slots=True)
+class PrefixMove:
+    """Nanoseconds to be added to what was measured of one attempt, in a view by request; negative for who had paid them."""
+
+    attempt: str
+    ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixReshare:
+    """At `at_ns` (UTC) a request used a prefix that others of its tenant had computed or used: who carries how much more or less.
+
+    The moves add up to 0 and stay inside the tenant: no bill and no window changes by them. `adapter` is that of all the
+    attempts, since prefixes are stored by adapter. `seq` counts lines of `emitter` from 0.
+    """
+
+    emitter: str
+    seq: int
+    engine: str
+    at_ns: int
+    tenant: str
+    adapter: str | None
+    moves: tuple[PrefixMove, ...]
+
+    def check(self) -> None:
+        """Raise NotBalanced unless the moves add up to 0."""
+        if rest := sum(move.ns for move in self.moves):
+            raise NotBalanced(self, rest)
+
+    def to_json(self) -> str:
+        """One line of JSON."""
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> PrefixReshare:
+        """Read one line of JSON; KeyError, TypeError or ValueError when it is not one."""
+        raw = _object(text)
+        raw["moves"] = tuple(_sound(PrefixMove(**move)) for move in raw["moves"])
+        return _sound(cls(**raw))
+
+
+MeterValue = MeterWindow | AdapterLoad | PrefixReshare
+"""What the meter of an engine gives."""
+
+
 class SessionEvent(StrEnum):
     """Moments in the life of an engine process."""
 
@@ -228,6 +281,10 @@ class EngineCounters:
         if type(counters.final) is not bool:
             raise ValueError("final must be true or false")
         return counters
+
+
+EngineValue = MeterValue | EngineSession | EngineCounters
+"""What is told of an engine process and by its meter."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,20 @@ MEMORY_USED: Final = Metric(
     "By",
     "Device memory of the adapter's padded slot; 0 when not in a slot.",
 )
+GPU_MEMORY_USED: Final = Metric(
+    "loraledger_gpu_memory_used_bytes",
+    "gauge",
+    ("gpu",),
+    "By",
+    "Device memory that all processes hold, from NVML; without a GPU, what the engine reserved: weights, slots and KV pool.",
+)
+GPU_MEMORY_TOTAL: Final = Metric(
+    "loraledger_gpu_memory_total_bytes",
+    "gauge",
+    ("gpu",),
+    "By",
+    "Device memory that there is, from NVML; without a GPU, the engine's budget.",
+)
 MEMORY_QUOTA: Final = Metric(
     "lora_memory_quota_bytes", "gauge", ("adapter", "gpu"), "By", "Memory budget of the adapter in the catalog."
 )
@@ -240,6 +254,21 @@ TENANT_REVENUE: Final = Metric(
     "What the tenant's plan charges for it, before tax, from the ledger's last snapshot.",
     window="month to date",
 )
+BUDGET_USED: Final = Metric(
+    "loraledger_tenant_budget_used_ratio",
+    "gauge",
+    ("tenant",),
+    "1",
+    "Usage charges and holds / the tenant's monthly budget, as this gateway counts them.",
+    window="month to date",
+)
+BUDGET_WRITTEN_OFF: Final = Metric(
+    "loraledger_budget_written_off_total",
+    "counter",
+    (),
+    "1",
+    "Budget holds that expired and charges that never came to the ledger: what this gateway and the ledger disagree about.",
+)
 GEN_AI_REQUEST: Final = Metric(
     "gen_ai_server_request_duration_seconds",
     "histogram",
@@ -341,6 +370,7 @@ class EventName:
     SESSION: Final = "loraledger.engine.session"
     ROUTE: Final = "loraledger.route.decision"
     COUNTERS: Final = "loraledger.engine.counters"
+    RESHARE: Final = "loraledger.prefix.reshare"
 
 
 PROVIDER_NAME: Final = "vllm"

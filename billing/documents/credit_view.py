@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from billing.credit import CreditLine, CreditNote
-from billing.documents.formats import breakable, day, instant, money, month, short_day
-from billing.documents.view import accounted_tax, footer, party_view, price_text, quantity_text, rate_text
+from billing.documents.formats import breakable, day, instant, money, month, short_day, unit_price
+from billing.documents.line_view import price_text, quantity_text
+from billing.documents.view import accounted_tax, footer, party_view, rate_text
 from billing.documents.wording import REASONS
 from billing.invoice_lines import percent
 from billing.money import negated
@@ -76,7 +77,7 @@ def _line(line: CreditLine, note: CreditNote) -> dict[str, str | None]:
     known = line.quantity is not None
     return {
         "description": line.description,
-        "note": line.note,
+        "note": _note(line),
         "quantity": quantity_text(line.quantity, line.unit) if line.quantity is not None else "",
         "unit": line.unit if known else "",
         "price": price_text(line, note.currency) if known else "",
@@ -84,6 +85,14 @@ def _line(line: CreditLine, note: CreditNote) -> dict[str, str | None]:
         "before": money(line.credited_before, note.currency),
         "amount": money(line.amount, note.currency),
     }
+
+
+def _note(line: CreditLine) -> str | None:
+    """A sum of GPU time without a quantity says at which price it was charged, since an invoice may have several."""
+    if line.quantity is not None or line.unit != "GPU-hour":
+        return line.note
+    price = f"at {line.price_currency} {unit_price(line.unit_price)} per GPU-hour"
+    return f"{line.note} {price}" if line.note else price
 
 
 def _notes(note: CreditNote) -> list[str]:

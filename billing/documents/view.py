@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-from billing.credit import CreditLine, CreditNote
+from billing.credit import CreditNote
 from billing.documents.formats import (
     breakable,
     day,
@@ -17,12 +17,12 @@ from billing.documents.formats import (
     month,
     per_million,
     short_day,
-    unit_price,
 )
+from billing.documents.line_view import line_rows
 from billing.documents.wording import GLOSSARY, OWNERS, PLANS, RANK, STATUSES, TERMS
 from billing.facts import COLD
 from billing.invoice import Invoice, Party
-from billing.invoice_lines import Line, percent
+from billing.invoice_lines import percent
 from billing.money import ratio, round_places, total, trimmed
 from billing.prices import Exchange
 from billing.quantities import gpu_hours
@@ -50,17 +50,7 @@ def invoice_view(invoice: Invoice) -> dict[str, Any]:
             "by": f"Due {day(invoice.due_on)}" if invoice.due_on else f"Usage up to {instant(invoice.cutoff)}",
             "how": _payment(invoice),
         },
-        "lines": [
-            {
-                "description": line.description,
-                "note": line.note,
-                "quantity": quantity_text(line.quantity, line.unit),
-                "unit": line.unit,
-                "price": price_text(line, invoice.currency),
-                "amount": money(line.amount, invoice.currency),
-            }
-            for line in invoice.lines
-        ],
+        "lines": line_rows(invoice),
         "totals": [
             ["Net amount", money(invoice.net, invoice.currency)],
             *(
@@ -270,25 +260,6 @@ def _provenance(invoice: Invoice) -> list[list[str]]:
     if invoice.content_hash:
         rows.append(["Content SHA-256", invoice.content_hash])
     return rows
-
-
-def quantity_text(quantity: Decimal, unit: str) -> str:
-    """A count of items, a sum of money (unit: a currency), or hours and millions of tokens with six decimals."""
-    if unit == "item":
-        return grouped(quantity)
-    return money(quantity, unit) if is_currency(unit) else hours(quantity)
-
-
-def price_text(line: Line | CreditLine, currency: str) -> str:
-    """A unit price with every digit, a share of money in percent; with its currency where that is not the document's."""
-    if is_currency(line.unit):
-        return percent(line.unit_price)
-    return ("" if line.price_currency == currency else f"{line.price_currency} ") + unit_price(line.unit_price)
-
-
-def is_currency(unit: str) -> bool:
-    """Whether a line's quantity is a sum of money."""
-    return len(unit) == 3 and unit.isupper()
 
 
 def _charged(status: StatusCost, invoice: Invoice) -> str:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
 from billing.corrections import Difference, proposed_credit_notes
-from billing.credit import CreditNote, Reason, draft_credit_note, issue_credit_note, spread, whole
+from billing.credit import Credited, CreditNote, Reason, draft_credit_note, issue_credit_note, spread, whole
 from billing.errors import CreditInvalid
+from billing.explain import Explained, Share, explain_request
 from billing.invoice import Invoice
+from billing.money import round_currency, total
 from billing.store.clickhouse import Ledger
 from billing.store.corrections import as_known
 from billing.store.drafting import Desk
+from billing.store.explain import explain
 from billing.store.issuing import free_number, issue, issued_credit_notes, issued_document
 from billing.store.postings import post
 from catalog.model import Catalog
@@ -21,11 +25,12 @@ from catalog.model import Catalog
 
 @dataclass(frozen=True, slots=True)
 class Agreed:
-    """A credit that no fact calls for: `net` of an invoice, or (None) all that is left of it."""
+    """A credit that no fact calls for: `net` of an invoice, what it charges for one `request`, or (both None) all that is left."""
 
     net: Decimal | None
     reason: Reason
     explanation: str | None = None
+    request: str | None = None
 
 
 def compare(ledger: Ledger, number: str, catalog: Catalog, now: datetime) -> Difference:
@@ -41,11 +46,13 @@ def propose(
 
 
 def agreed(ledger: Ledger, number: str, what: Agreed, now: datetime) -> CreditNote:
-    """The draft of an agreed credit note; CreditInvalid when that much is not left."""
+    """The draft of an agreed credit note; CreditInvalid when that much is not left, or the request is on no line."""
     invoice = _invoice(ledger, number)
     earlier = [note for note in issued_credit_notes(ledger, invoice.tenant) if note.invoice == number]
     credited = whole(invoice, earlier) if what.net is None else spread(invoice, what.net, earlier)
-    return draft_credit_note(invoice, credited, what.reason, earlier=earlier, cutoff=now, explanation=what.explanation)
+    if what.request is not None:
+        credited = _of_request(explain(ledger, invoice), invoice, what.request, credited)
+    return draft_credit_note(invoice, credited, what.reason, earlier=earlier, cutoff=now, explanation=_why(what))
 
 
 def issue_proposed(
@@ -86,7 +93,33 @@ def _issue(
 
 def _same(note: CreditNote, number: str, what: Agreed) -> bool:
     sums = what.net is None or note.net == what.net
-    return sums and (note.invoice, note.reason, note.explanation) == (number, what.reason, what.explanation)
+    return sums and (note.invoice, note.reason, note.explanation) == (number, what.reason, _why(what))
+
+
+def _why(what: Agreed) -> str | None:
+    """A request is always named, so that two are never taken for one."""
+    if what.request is None or what.request in (what.explanation or ""):
+        return what.explanation
+    return f"{what.explanation or ''} Request {what.request}.".strip()
+
+
+def _of_request(
+    lines: Iterable[Explained], invoice: Invoice, request: str, left: Mapping[int, Credited]
+) -> dict[int, Credited]:
+    """Its share of each line, rounded, at most what is left of the line; with the quantity where nothing was cut off."""
+    parts: defaultdict[int, list[Share]] = defaultdict(list)
+    for line, share in explain_request(lines, request):
+        parts[line.position].append(share)
+    if not parts:
+        raise CreditInvalid(f"could not credit request {request}: it is on no line of invoice {invoice.number}")
+    credited = {}
+    for position, shares in parts.items():
+        asked = round_currency(total(share.amount for share in shares), invoice.currency)
+        low, high = sorted((Decimal(0), left[position].amount if position in left else Decimal(0)))
+        amount = min(max(asked, low), high)
+        quantity = total(share.quantity for share in shares) if amount == asked else None
+        credited[position] = Credited(amount, quantity)
+    return credited
 
 
 def _invoice(ledger: Ledger, number: str) -> Invoice:

@@ -8,14 +8,22 @@ StoreError (a BillingError)
 ├── QueryFailed           the database refused a query
 ├── CloseRefused          a month cannot be closed; `reasons` lists all that is red
 ├── IssueLost             others kept taking the place in the chain of documents
-└── DocumentMissing       no issued document has that number
+├── DocumentMissing       no issued document has that number
+├── EntryMissing          no quarantine entry has that id, or several begin so
+└── ReasonMissing         a quarantine entry is not released without a reason
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from billing.errors import BillingError
+
+_QUARANTINE: Final = (
+    "`loraledger quarantine` lists what waits there; `quarantine retry` takes it once its cause is gone, "
+    "`quarantine release ID --reason TEXT` gives it up"
+)
 
 
 class StoreError(BillingError):
@@ -69,7 +77,8 @@ class CloseRefused(StoreError):
 
     def __init__(self, month: str, reasons: Sequence[str]) -> None:
         self.month, self.reasons = month, list(reasons)
-        super().__init__(f"could not close {month}:\n" + "\n".join(f"  {reason}" for reason in reasons))
+        advice = [_QUARANTINE] if any(reason.startswith("quarantine:") for reason in reasons) else []
+        super().__init__(f"could not close {month}:\n" + "\n".join(f"  {line}" for line in (*reasons, *advice)))
 
 
 class IssueLost(StoreError):
@@ -90,3 +99,19 @@ class DocumentMissing(StoreError):
         super().__init__(
             f"could not find {number}: no issued document has that number; `loraledger invoice MONTH` lists them"
         )
+
+
+class EntryMissing(StoreError):
+    """Not one quarantine entry: `matches` of them begin with `wanted`."""
+
+    def __init__(self, wanted: str, matches: int) -> None:
+        self.wanted, self.matches = wanted, matches
+        fact = f"{matches} entries begin so; give more of the id" if matches else "no quarantine entry has that id"
+        super().__init__(f"could not find {wanted!r}: {fact}; `loraledger quarantine --all` lists them")
+
+
+class ReasonMissing(StoreError):
+    """Who gives something up says why."""
+
+    def __init__(self) -> None:
+        super().__init__("could not release: the reason is empty; say why with --reason, it is kept with the entry")

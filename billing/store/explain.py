@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from billing.explain import AttemptId, AttemptQuarter, Explained, explain_invoice
+from billing.explain import AttemptId, AttemptQuarter, AttemptTime, Explained, explain_invoice
 from billing.invoice import Invoice
 from billing.periods import BillingMonth
 from billing.store.clickhouse import Ledger
@@ -32,6 +32,15 @@ def explain(ledger: Ledger, invoice: Invoice) -> tuple[Explained, ...]:
     return explain_invoice(
         invoice, tenant_month(ledger, invoice.tenant, month), _attempts(ledger, invoice.tenant, month)
     )
+
+
+def request_times(ledger: Ledger, tenant: str, request_id: str) -> list[AttemptTime]:
+    """Engine time of a tenant's request, by attempt, as known now; empty when the tenant has no such request."""
+    rows = ledger.read("request_times", {"tenant": tenant, "request": request_id})
+    return [
+        AttemptTime(AttemptId(row["emitter"], row["seq"], row["request_id"]), row["measured_ns"], row["reshare_ns"])
+        for row in rows
+    ]
 
 
 def _attempts(ledger: Ledger, tenant: str, month: BillingMonth) -> list[AttemptQuarter]:

@@ -8,18 +8,20 @@ from collections import Counter
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from billing.attempts import gaps
 from billing.close import MonthState, overdue_ns
-from billing.facts import PROVIDER
+from billing.facts import HOUR_NS, PROVIDER
 from billing.money import plain, product, ratio, total
-from billing.periods import BillingMonth, to_ns
+from billing.periods import BillingMonth, to_datetime, to_ns
 from billing.reconcile import OWNERS, Reconciliation
 from billing.store.clickhouse import Ledger
 from billing.store.counters import unexplained
-from catalog.model import Catalog
+from catalog.model import Catalog, CostPlus
 from telemetry.names import EventName
+
+_DAY_NS: Final = 24 * HOUR_NS
 
 
 def month_window(month: str, catalog: Catalog) -> tuple[int, int]:
@@ -107,10 +109,14 @@ def demo_table(ledger: Ledger, month: str) -> list[dict[str, Any]]:
 
 def publish_snapshot(ledger: Ledger, catalog: Catalog, path: Path, now: datetime) -> None:
     """Write the gateway's ledger figures to `path` in one rename; a reader sees the old file or the new one, never half."""
+    # Read before the charges: what is derived in between is then in them and not said to be, which errs on the dear side.
+    counted = _counted(ledger, catalog, now)
     figures = {
         "published_at": now.isoformat(),
         "ledger": _standing(ledger, catalog, now),
         "tenants": _snapshot(ledger, catalog, now),
+        "counted": counted,
+        "charged_until": _charged_until(ledger, now),
     }
     text = json.dumps(figures, indent=1, sort_keys=True)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -140,8 +146,38 @@ def _standing(ledger: Ledger, catalog: Catalog, now: datetime) -> dict[str, int]
     }
 
 
+def _running(catalog: Catalog, now: datetime) -> dict[str, str]:
+    """Every tenant's billing month now."""
+    return {tenant.id: BillingMonth.at(to_ns(now), tenant.time_zone).text for tenant in catalog.tenants}
+
+
+def _counted(ledger: Ledger, catalog: Catalog, now: datetime) -> dict[str, list[tuple[int, int]]]:
+    """By gateway process, which attempts of the last day are in the figures: ranges [first, last] of their numbers.
+
+    A gateway asks only about what it settled shortly before; without a budget in the catalog, none asks.
+    """
+    budgeted = [tenant for tenant in catalog.tenants if tenant.quotas.monthly_budget is not None]
+    if not budgeted:
+        return {}
+    asked = {
+        "months": sorted(set(_running(catalog, now).values())),
+        "by_time": [tenant.id for tenant in budgeted if isinstance(tenant.plan, CostPlus)],
+        "start_ns": to_ns(now) - _DAY_NS,
+    }
+    ranges: dict[str, list[tuple[int, int]]] = {}
+    for row in ledger.read("counted_attempts", asked):
+        ranges.setdefault(row["emitter"], []).append((row["from_seq"], row["to_seq"]))
+    return ranges
+
+
+def _charged_until(ledger: Ledger, now: datetime) -> str:
+    """Up to when costs are derived: what ended well before this and is not counted never came."""
+    until_ns = ledger.read("charged_until", {})[0]["until_ns"]
+    return to_datetime(min(until_ns, to_ns(now))).isoformat()
+
+
 def _snapshot(ledger: Ledger, catalog: Catalog, now: datetime) -> dict[str, dict[str, str | None]]:
-    months = {tenant.id: BillingMonth.at(to_ns(now), tenant.time_zone).text for tenant in catalog.tenants}
+    months = _running(catalog, now)
     rows = {(month, row["tenant"]): row for month in set(months.values()) for row in demo_table(ledger, month)}
     budgets = Counter[str]()
     for adapter in catalog.adapters:
@@ -153,10 +189,13 @@ def _snapshot(ledger: Ledger, catalog: Catalog, now: datetime) -> dict[str, dict
         row = rows.get((month, tenant))
         unit = ratio(row["cost"] * 1_000_000, Decimal(row["output_tokens"]), 6) if row else None
         memory = ratio(product(per_hour, Decimal(budgets[tenant])), Decimal(budgets.total()), 6)
+        revenue = "0" if row is None else None if row["revenue"] is None else plain(row["revenue"], 18)
         out[tenant] = {
             "cost_per_million_tokens": None if unit is None else plain(unit, 6),
             "memory_cost_per_hour": plain(memory or Decimal(0), 6),
             "cost": plain(row["cost"], 18) if row else "0",
-            "revenue": plain(row["revenue"], 18) if row and row["revenue"] is not None else None if row else "0",
+            "revenue": revenue,
+            "month": month,
+            "charged": revenue,
         }
     return out

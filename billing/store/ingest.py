@@ -16,9 +16,17 @@ from billing.store import quarantine
 from billing.store.clickhouse import Ledger
 from billing.store.errors import StoreError
 from billing.store.quarantine import Entry
-from billing.store.usage import Booked, Candidate, book
+from billing.store.usage import Booked, Candidate, book, readable
 from catalog.model import Catalog
-from telemetry.engine_time import MINUTE_NS, AdapterLoad, EngineCounters, EngineSession, MeterWindow, Opened
+from telemetry.engine_time import (
+    MINUTE_NS,
+    AdapterLoad,
+    EngineCounters,
+    EngineSession,
+    MeterWindow,
+    Opened,
+    PrefixReshare,
+)
 from telemetry.engine_time import NotConserved as WindowNotConserved
 from telemetry.names import Attr, EventName
 from telemetry.otlp import COLUMNS, EventRow, LineInvalid, SpanRow, parse_line
@@ -88,6 +96,27 @@ def ingest(
         if progress is not None:
             progress(min(done, total), total)
     return report
+
+
+def take_again(ledger: Ledger, line: str, source: str, catalog: Catalog, now: datetime) -> bool:
+    """Take one whole line that could not be read before; whether it can be read now. Otherwise nothing happens.
+
+    What a line of usage says is judged as ever: a record with a fault waits in quarantine as such.
+    """
+    batch = _Batch()
+    _sort(line, source, batch, to_ns(now))
+    if batch.bad or any(not readable(candidate) for candidate in batch.plain):
+        return False
+    _store(ledger, batch, catalog, now)
+    return True
+
+
+def take_event(ledger: Ledger, event: EventRow, now: datetime) -> bool:
+    """Take one event that was not what its name promises; whether it is now. Otherwise nothing happens."""
+    if _fault(event, to_ns(now)):
+        return False
+    _insert_events(ledger, _new_events(ledger, [event]))
+    return True
 
 
 def _files(path: Path) -> Sequence[Path]:
@@ -177,6 +206,10 @@ def _fault(event: EventRow, now_ns: int) -> str | None:
                 return next(iter(misplaced("at_ns", session.at_ns, now_ns)), None)
             case EventName.COUNTERS:
                 EngineCounters.from_json(event.body)
+            case EventName.RESHARE:
+                line = PrefixReshare.from_json(event.body)
+                line.check()
+                return next(iter(misplaced("at_ns", line.at_ns, now_ns)), None)
             case EventName.OPENED:
                 opened = Opened.from_json(event.body)
                 return next(iter(misplaced("arrival_ns", opened.arrival_ns, now_ns)), None)
@@ -190,11 +223,7 @@ def _fault(event: EventRow, now_ns: int) -> str | None:
 def _store(ledger: Ledger, batch: _Batch, catalog: Catalog, now: datetime) -> IngestReport:
     spans, events = _new_spans(ledger, batch.spans), _new_events(ledger, batch.events)
     ledger.insert("otel_traces", COLUMNS, [list(span.as_row().values()) for span in spans])
-    ledger.insert(
-        "ledger_event_versions",
-        ["name", "emitter", "seq", "at", "body"],
-        [[e.name, e.emitter, e.seq, e.at_ns, e.body] for e in events],
-    )
+    _insert_events(ledger, events)
     on_spans = sum(Attr.USAGE_RECORD in span.span_attributes for span in spans)
     booked = book(ledger, batch.plain, catalog, now) if batch.plain else Booked()
     return IngestReport(
@@ -204,6 +233,14 @@ def _store(ledger: Ledger, batch: _Batch, catalog: Catalog, now: datetime) -> In
         records=booked.records + on_spans,
         duplicates=booked.duplicates + len(batch.spans) - len(spans) + len(batch.events) - len(events),
         quarantined=booked.quarantined + quarantine.put(ledger, batch.bad, now),
+    )
+
+
+def _insert_events(ledger: Ledger, events: Sequence[EventRow]) -> None:
+    ledger.insert(
+        "ledger_event_versions",
+        ["name", "emitter", "seq", "at", "body"],
+        [[e.name, e.emitter, e.seq, e.at_ns, e.body] for e in events],
     )
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal
 
 from billing.periods import to_ns
 from billing.store.clickhouse import Ledger
+from billing.store.errors import EntryMissing, ReasonMissing
 from billing.store.rows import text_hash
 
 ACCEPTED: Final = "accepted by a later run"
+RELEASED: Final = "released: "
+"""How the resolution of a released entry begins; the reason follows."""
 _COLUMNS: Final = (
     "id",
     "version",
@@ -46,6 +49,22 @@ class Entry:
     def id(self) -> str:
         """Identity: kind and content."""
         return text_hash(f"{self.kind}\n{self.content}")
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """An entry as people see it. `resolution` is empty while it is open; `event_time` None holds up every month."""
+
+    id: str
+    kind: str
+    at: datetime
+    event_time: datetime | None
+    tenant: str
+    emitter: str
+    seq: int
+    source: str
+    reason: str
+    resolution: str
 
 
 def put(ledger: Ledger, entries: Iterable[Entry], now: datetime) -> int:
@@ -86,6 +105,36 @@ def resolve(ledger: Ledger, resolutions: Mapping[str, str], now: datetime) -> in
         _COLUMNS,
         [[*_next_version(row, to_ns(now)), resolutions[str(row["id"])]] for row in rows if not row["resolution"]],
     )
+
+
+def listed(ledger: Ledger, *, resolved: bool = False) -> list[Waiting]:
+    """Open entries, oldest first; with `resolved` all that ever were."""
+    return [Waiting(**row) for row in ledger.read("quarantine_listed", {"all": resolved})]
+
+
+def chosen(ledger: Ledger, ids: Sequence[str]) -> list[Waiting]:
+    """The entries of these ids, or of the only id that begins so, open or not. EntryMissing for none or several."""
+    everything = listed(ledger, resolved=True)
+    found = []
+    for wanted in ids:
+        matching = [entry for entry in everything if wanted and entry.id.startswith(wanted)]
+        if len(matching) != 1:
+            raise EntryMissing(wanted, len(matching))
+        found += matching
+    return list(dict.fromkeys(found))
+
+
+def release(ledger: Ledger, ids: Sequence[str], reason: str, now: datetime) -> list[Waiting]:
+    """Give open entries up for good; those that were released now. One that was resolved before stays as it is.
+
+    They are kept, with the reason, and hold up no month any more; the same thing ingested again does not open them again.
+    ReasonMissing without a reason; EntryMissing as in `chosen`, and then none is released.
+    """
+    if not reason.strip():
+        raise ReasonMissing
+    entries = [entry for entry in chosen(ledger, ids) if not entry.resolution]
+    resolve(ledger, {entry.id: RELEASED + reason.strip() for entry in entries}, now)
+    return entries
 
 
 def open_usage(ledger: Ledger) -> list[tuple[str, str, str]]:

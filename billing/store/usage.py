@@ -78,6 +78,15 @@ def book(ledger: Ledger, candidates: Iterable[Candidate], catalog: Catalog, now:
     return Booked(len(fresh), duplicates, quarantine.put(ledger, entries, now))
 
 
+def readable(candidate: Candidate) -> bool:
+    """Whether the text is a usage record at all, sound or not."""
+    try:
+        _record(candidate)
+    except UsageInvalid:
+        return False
+    return True
+
+
 def book_spans(ledger: Ledger, start_ns: int, end_ns: int, catalog: Catalog, now: datetime) -> Booked:
     """Book the records of root spans that began in [start_ns, end_ns), a day at a time, and whatever waits in quarantine."""
     result = Booked()
@@ -91,7 +100,7 @@ def book_spans(ledger: Ledger, start_ns: int, end_ns: int, catalog: Catalog, now
         result += book(
             ledger, [Candidate(row["record"], f"otel_traces, trace {row['trace_id']}") for row in found], catalog, now
         )
-    return result + _retry(ledger, catalog, now)
+    return result + retry_usage(ledger, catalog, now)
 
 
 def book_lost(ledger: Ledger, lives: Sequence[Life], catalog: Catalog, now: datetime) -> int:
@@ -105,7 +114,8 @@ def book_lost(ledger: Ledger, lives: Sequence[Life], catalog: Catalog, now: date
     return book(ledger, [Candidate(text, "ledger_events, opened") for text in lost], catalog, now).records
 
 
-def _retry(ledger: Ledger, catalog: Catalog, now: datetime) -> Booked:
+def retry_usage(ledger: Ledger, catalog: Catalog, now: datetime) -> Booked:
+    """Book the records that wait in quarantine and have no fault any more."""
     good = []
     for entry_id, source, content in quarantine.open_usage(ledger):
         candidate = Candidate(content, source)

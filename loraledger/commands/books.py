@@ -52,8 +52,7 @@ def ingest(
         _summary(report)
     if report.quarantined:
         raise console.fail(
-            f"{report.quarantined:,} of {report.lines:,} lines are in quarantine; `loraledger sql 'SELECT source, reason FROM quarantine'` "
-            f"lists them"
+            f"{report.quarantined:,} of {report.lines:,} lines are in quarantine; `loraledger quarantine` lists them"
         )
 
 

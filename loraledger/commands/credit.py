@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from billing.corrections import Difference
     from billing.credit import CreditNote
     from billing.store.clickhouse import Ledger
+    from billing.store.credits import Agreed
     from loraledger.books import Books
 
 Reason = Literal["usage_corrected", "price_corrected", "duplicate", "dispute", "goodwill", "void"]
@@ -41,6 +42,10 @@ def credit(
         str | None,
         typer.Option(help="Credit this net amount by agreement, whatever the facts say.", show_default=False),
     ] = None,
+    request: Annotated[
+        str | None,
+        typer.Option(help="Credit by agreement what the invoice charges for this request.", show_default=False),
+    ] = None,
     void: Annotated[bool, typer.Option("--void", help="Credit all that is left of the invoice.")] = False,
     explanation: Annotated[str | None, typer.Option(help="A sentence for the customer.", show_default=False)] = None,
     catalog: CatalogFile = None,
@@ -56,8 +61,13 @@ def credit(
     from loraledger.books import Books
 
     books = Books.of(settings(home, catalog, dsn))
-    if void or net is not None:
-        _agreed(books, target, _amount(net), "void" if void else reason, explanation, issue=issue, json=json)
+    if (void, net is not None, request is not None).count(True) > 1:
+        raise console.fail("could not credit: give one of --net, --request and --void", console.INVALID)
+    if void or net is not None or request is not None:
+        from billing.store.credits import Agreed
+
+        what = Agreed(_amount(net), "void" if void else reason, explanation, request)
+        _agreed(books, target, what, issue=issue, json=json)
     else:
         _known(books, target, reason, explanation, issue=issue, json=json)
 
@@ -89,12 +99,10 @@ def _known(books: Books, target: str, reason: Reason, explanation: str | None, *
             console.out.print(f"{found.net:,} {found.original.currency} too little: a correction on the next invoice")
 
 
-def _agreed(
-    books: Books, number: str, net: Decimal | None, reason: Reason, explanation: str | None, *, issue: bool, json: bool
-) -> None:
-    from billing.store.credits import Agreed, agreed, issue_agreed
+def _agreed(books: Books, number: str, what: Agreed, *, issue: bool, json: bool) -> None:
+    from billing.store.credits import agreed, issue_agreed
 
-    what, now = Agreed(net, reason, explanation), books.clock()
+    now = books.clock()
     with books.open() as ledger:
         notes = issue_agreed(ledger, number, what, books.catalog, now) if issue else [agreed(ledger, number, what, now)]
     files = _files(books, notes)
@@ -142,15 +150,16 @@ def _show(found: Difference) -> None:
     rows = []
     for change in found.changes:
         issued = first.get(change.stakes[0].line.position) if change.stakes else None
-        amounts = (issued, change.standing, change.known, change.amount)
+        amounts = (issued, change.agreed, change.standing, change.known, change.amount)
         rows.append([change.line.description, *(console.amount(amount) for amount in amounts)])
     console.table(
         f"{original.number}, {original.tenant}, {original.month}, net in {currency}",
-        ("item", "as issued", "stands", "as now known", "difference"),
+        ("item", "as issued", "agreed", "stands", "as now known", "difference"),
         rows,
         total=(
             "together",
             console.amount(original.net),
+            console.amount(sum((change.agreed for change in found.changes), Decimal(0))),
             console.amount(sum((change.standing for change in found.changes), Decimal(0))),
             console.amount(sum((change.known for change in found.changes), Decimal(0))),
             console.amount(found.net),
@@ -181,6 +190,7 @@ def _plain(found: Difference, notes: list[CreditNote], files: list[str]) -> dict
             {
                 "item": change.line.kind.value,
                 "description": change.line.description,
+                "agreed": change.agreed,
                 "stands": change.standing,
                 "known": change.known,
                 "difference": change.amount,

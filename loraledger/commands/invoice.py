@@ -13,7 +13,7 @@ from loraledger.commands.books import Month, make
 from loraledger.commands.options import CatalogFile, Dsn, Home, Json, settings
 
 if TYPE_CHECKING:
-    from billing.explain import Explained, Share
+    from billing.explain import AttemptTime, Explained, Share
     from billing.invoice_lines import Line
 
 
@@ -60,18 +60,22 @@ def explain(
 ) -> None:
     """Open every cent of an invoice to the requests it is for; exact, and of that tenant alone.
 
-    Each line's shares and its rounding sum to the line. What belongs to no request says why.
+    Each line's shares and its rounding sum to the line. What belongs to no request says why. With --request also the engine
+    time of its attempts, and how it would be if all who used a stored prefix had shared it, which is on no invoice.
     """
     from billing.explain import explain_request
     from billing.store.explain import explain as opened
+    from billing.store.explain import request_times
     from billing.store.issuing import issued_document
     from loraledger.books import Books
 
     with Books.of(settings(home, catalog, dsn)).open() as ledger:
-        lines = opened(ledger, issued_document(ledger, number).invoice())
+        invoice = issued_document(ledger, number).invoice()
+        lines = opened(ledger, invoice)
+        times = [] if request is None else request_times(ledger, invoice.tenant, request)
     chosen = [one for one in lines if line in (None, one.line.position)]
     if request is not None:
-        _show_request(number, request, explain_request(chosen, request), json=json)
+        _show_request(number, request, explain_request(chosen, request), times, json=json)
     elif json:
         console.say_json([_plain(one) for one in chosen])
     else:
@@ -79,14 +83,34 @@ def explain(
             _show_line(one)
 
 
-def _show_request(number: str, request: str, found: list[tuple[Line, Share]], *, json: bool) -> None:
+def _show_request(
+    number: str, request: str, found: list[tuple[Line, Share]], times: list[AttemptTime], *, json: bool
+) -> None:
     if json:
-        console.say_json([{"line": line.position, "item": line.kind.value, **_share(share)} for line, share in found])
+        of = {time.attempt: {"measured_ns": time.measured_ns, "reshare_ns": time.reshare_ns} for time in times}
+        shares = [(line, share, of.get(share.attempt, {}) if share.attempt else {}) for line, share in found]
+        console.say_json(
+            [{"line": line.position, "item": line.kind.value, **_share(share), **time} for line, share, time in shares]
+        )
     elif not found:
         raise console.fail(f"request {request} is on no line of {number}")
     else:
         rows = [[str(line.position), line.description, *_cells(share)[1:]] for line, share in found]
         console.table(f"request {request} on {number}", ("line", "item", "quantity", "amount"), rows, left=2)
+        rows = [
+            [f"{time.attempt.emitter}:{time.attempt.seq}", *map(_ms, (time.measured_ns, time.reshare_ns, _both(time)))]
+            for time in times
+        ]
+        columns = ("attempt", "measured, ms", "shared prefixes", "as if shared")
+        console.table("engine time; only what was measured is on the invoice", columns, rows)
+
+
+def _both(time: AttemptTime) -> int | None:
+    return None if time.measured_ns is None else time.measured_ns + time.reshare_ns
+
+
+def _ms(ns: int | None) -> str:
+    return "-" if ns is None else f"{ns / 1e6:.3f}"
 
 
 def _show_line(one: Explained) -> None:

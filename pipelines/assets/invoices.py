@@ -38,7 +38,7 @@ def invoices(cut: Cut) -> dg.AssetsDefinition:
             else:
                 made = write_drafts(opened, text, declared, now)
             write_charges(opened, text, declared, now)
-        paths = write_documents(documents.at, made, lambda done: desk.progress("invoices", done, len(made)))
+        paths = write_documents(documents.at, text, made, lambda done: desk.progress("invoices", done, len(made)))
         return dg.MaterializeResult(metadata={"documents": len(made), "files": [str(path) for path in paths]})
 
     return make

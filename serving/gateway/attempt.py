@@ -27,7 +27,7 @@ from telemetry.names import Attr, EventName, SpanName
 from telemetry.otlp import event_line
 from telemetry.spool import Spool
 from telemetry.tracing import Tracing
-from telemetry.usage import ErrorType, Status
+from telemetry.usage import ErrorType, Status, UsageRecord
 
 log = logging.getLogger(__name__)
 
@@ -81,6 +81,7 @@ class Attempt:
         self._engine_from_ns = 0
         self._undelivered = False
         self._closed = False
+        self._record: UsageRecord | None = None
 
     def now(self) -> int:
         """UTC nanoseconds that never go back within this attempt."""
@@ -247,7 +248,7 @@ class Attempt:
         self, meter: Measured | None, computed: bool, response_id: str | None, reasons: tuple[str, ...]
     ) -> Future[None]:
         facts = self.facts
-        record = usage_record(facts, meter, computed)
+        record = self._record = usage_record(facts, meter, computed)
         if problems := record.problems():
             log.error("record %s contradicts itself: %s", record.attempt_key, "; ".join(problems))
         self._log_route()
@@ -299,4 +300,4 @@ class Attempt:
             used = meter.input_tokens + meter.output_tokens if meter is not None else None
             if not self.facts.reached_engine:
                 used = 0
-            self._desk.quotas.settle(self._tenant, self._ask, used)
+            self._desk.quotas.settle(self._tenant, self._ask, used, self.facts.seq, self._record)

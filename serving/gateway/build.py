@@ -126,6 +126,8 @@ def build_gateway(
     engine = source.view.catalog.engine(door.engine_id)
     capacity = engine.max_cpu_loras if engine is not None else DEFAULT_HOST_TIER
     residency = ResidencyDoor(door, read_adapter, capacity, clock, limits.room_s)
+    emitter = emitter or "gw-" + secrets.token_hex(6)
+    snapshot = SnapshotFile(snapshot_path)
     desk = Desk(
         door=door,
         engine=engine,
@@ -133,14 +135,14 @@ def build_gateway(
         tracing=tracing,
         metrics=metrics,
         residency=residency,
-        quotas=QuotaDesk(clock),
+        quotas=QuotaDesk(clock, snapshot, emitter, engine, int(limits.hold_s * 1e9)),
         clock=clock,
-        emitter=emitter or "gw-" + secrets.token_hex(6),
+        emitter=emitter,
         meter_timeout_s=limits.meter_s,
         durable_timeout_s=limits.durable_s,
         forwarder=forwarder,
     )
     gauges.declare(metrics, source.view.catalog)
-    pages = Pages(desk, source, SnapshotFile(snapshot_path), limits, operator_token)
+    pages = Pages(desk, source, snapshot, limits, operator_token)
     app = GatewayApp(desk, source, Steps(desk, secret, limits), pages, limits)
     return Gateway(app, source, residency, metrics, catalog_poll_s)

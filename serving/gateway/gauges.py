@@ -6,13 +6,19 @@ import math
 
 from catalog.model import Catalog
 from serving.engine import EngineDoor, EngineState
+from serving.gateway.quotas import QuotaDesk
 from serving.gateway.snapshot import Snapshot, SnapshotFile
+from serving.gpu_memory import DeviceMemory, Devices
 from telemetry.metrics import Metrics
 from telemetry.names import (
+    BUDGET_USED,
+    BUDGET_WRITTEN_OFF,
     CLOSE_OVERDUE,
     COST_PER_MTOK,
     ENGINE_TIME,
     ENGINE_UP,
+    GPU_MEMORY_TOTAL,
+    GPU_MEMORY_USED,
     IN_FLIGHT,
     KV_TOTAL,
     KV_USED,
@@ -98,6 +104,23 @@ def _ledger(metrics: Metrics, figures: Snapshot) -> None:
     for metric, count, unit in alone:
         if count is not None:
             metrics.set(metric, count / unit)
+
+
+def budgets(metrics: Metrics, catalog: Catalog, quotas: QuotaDesk) -> None:
+    """How much of its budget each tenant that has one has used, as this gateway counts it."""
+    for tenant, used in quotas.used_ratios(catalog):
+        metrics.set(BUDGET_USED, used, tenant=tenant)
+    metrics.advance(BUDGET_WRITTEN_OFF, quotas.written_off)
+
+
+def device_memory(metrics: Metrics, catalog: Catalog, door: EngineDoor, devices: Devices) -> None:
+    """What the engine's GPUs hold; on an engine without one, what the engine itself reserved."""
+    state, engine = door.state(), catalog.engine(door.engine_id)
+    slots = engine.max_loras if engine is not None else len(state.slots)
+    reserved = state.weights_bytes + slots * state.slot_bytes + state.kv_blocks_total * state.kv_block_bytes
+    memory = devices.memory() or DeviceMemory(reserved, state.memory_bytes)
+    metrics.set(GPU_MEMORY_USED, memory.used, gpu=door.engine_id)
+    metrics.set(GPU_MEMORY_TOTAL, memory.total, gpu=door.engine_id)
 
 
 def engine_up(metrics: Metrics, engine_id: str, up: bool) -> None:

@@ -17,3 +17,10 @@ class Limits:
     durable_s: float = 2.0
     room_s: float = 10.0
     health_s: float = 2.0
+    hold_grace_s: float = 60.0
+
+    @property
+    def hold_s(self) -> float:
+        """Longer than any attempt lasts after its admission: a budget's hold that is older belongs to none."""
+        engine = self.engine_s + 2 * self.abort_grace_s
+        return self.room_s + engine + self.meter_s + self.durable_s + self.hold_grace_s

@@ -18,6 +18,7 @@ from serving.gateway.limits import Limits
 from serving.gateway.otlp import SpanIntake
 from serving.gateway.replies import reply
 from serving.gateway.snapshot import SnapshotFile
+from serving.gpu_memory import Devices
 
 MODELS: Final = "/v1/models"
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1"})
@@ -31,6 +32,7 @@ class Pages:
     ) -> None:
         self._desk, self._source, self._snapshot = desk, source, snapshot
         self._limits, self._operator_token = limits, operator_token
+        self._devices = Devices(desk.engine.gpu_count if desk.engine is not None else 1)
         self._intake = SpanIntake(desk.spool, limits)
         self._created = desk.clock.utc_ns() // 1_000_000_000
 
@@ -96,6 +98,8 @@ class Pages:
         gauges.refresh(
             desk.metrics, self._source.view.catalog, desk.door, desk.spool, self._snapshot, desk.clock.utc_ns()
         )
+        gauges.device_memory(desk.metrics, self._source.view.catalog, desk.door, self._devices)
+        gauges.budgets(desk.metrics, self._source.view.catalog, desk.quotas)
         count_drops(desk.metrics, desk.spool, desk.tracing, desk.forwarder)
         body, content_type = desk.metrics.render(Headers(scope=scope).get("accept"))
         await reply(send, 200, body, {"content-type": content_type})

@@ -1,32 +1,109 @@
-"""Keeps every tenant's load for the pure `serving.admission`."""
+"""Keeps every tenant's load for the pure `serving.admission`, and its month's account for the pure `serving.budgets`."""
 
 from __future__ import annotations
 
-from catalog.model import Tenant
+from collections.abc import Iterator
+from fractions import Fraction
+
+from catalog.model import Catalog, Engine, Tenant
 from serving import admission
 from serving.admission import Ask, Load
+from serving.budgets import Account, Published
+from serving.charges import Terms
 from serving.gateway.clock import Clock
 from serving.gateway.errors import over_quota
+from serving.gateway.snapshot import Snapshot, SnapshotFile
+from telemetry.usage import UsageRecord
 
 
 class QuotaDesk:
-    """What each tenant holds now, in this gateway process."""
+    """What each tenant holds now, in this gateway process.
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    `emitter` is the process's name in the ledger; a hold for an attempt that never settles expires after `hold_ns`.
+    """
+
+    def __init__(self, clock: Clock, snapshot: SnapshotFile, emitter: str, engine: Engine | None, hold_ns: int) -> None:
+        self._clock, self._file, self._emitter = clock, snapshot, emitter
+        self._engine, self._hold_ns = engine, hold_ns
         self._loads: dict[str, Load] = {}
+        self._accounts: dict[str, tuple[Terms, Account]] = {}
+        self._snapshot: Snapshot | None = None
 
-    def admit(self, tenant: Tenant, ask: Ask) -> None:
-        """Take what `ask` needs; raises Refusal (429) and takes nothing when a quota does not allow it."""
-        answer = admission.admit(tenant.quotas, self._load(tenant), ask, self._clock.mono_ns())
+    def admit(self, catalog: Catalog, tenant: Tenant, ask: Ask, seq: int) -> None:
+        """Take what `ask` needs for attempt `seq`; raises Refusal (429) and takes nothing when a quota does not allow it."""
+        mono_ns, now_ns = self._clock.mono_ns(), self._clock.utc_ns()
+        budgeted = self._account(catalog, tenant)
+        if budgeted is not None:
+            terms, account = budgeted
+            if refused := account.refusal(terms, ask, now_ns, mono_ns):
+                raise over_quota(refused.reason, refused.fact, refused.retry_after_s)
+        answer = admission.admit(tenant.quotas, self._load(tenant), ask, mono_ns)
         if isinstance(answer, admission.Refusal):
             raise over_quota(answer.reason, answer.fact, answer.retry_after_s)
         self._loads[tenant.id] = answer
+        if budgeted is not None:
+            account.admit(terms, ask, seq, now_ns, mono_ns + self._hold_ns)
 
-    def settle(self, tenant: Tenant, ask: Ask, used_tokens: int | None) -> None:
-        """Give back what an admitted request held and replace its estimate by what it used."""
-        now = self._clock.mono_ns()
-        self._loads[tenant.id] = admission.settle(tenant.quotas, self._load(tenant), ask, used_tokens, now)
+    def settle(self, tenant: Tenant, ask: Ask, used_tokens: int | None, seq: int, record: UsageRecord | None) -> None:
+        """Give back what an admitted request held and replace its estimates by what it used; `record` is what was booked."""
+        now_ns = self._clock.mono_ns()
+        self._loads[tenant.id] = admission.settle(tenant.quotas, self._load(tenant), ask, used_tokens, now_ns)
+        if tenant.id in self._accounts:
+            terms, account = self._accounts[tenant.id]
+            account.settle(terms, seq, record, self._clock.utc_ns())
+
+    def spent(self, catalog: Catalog, tenant: Tenant) -> Fraction | None:
+        """What the tenant's month has come to, holds included; None for a tenant without a budget."""
+        budgeted = self._account(catalog, tenant)
+        if budgeted is None:
+            return None
+        terms, account = budgeted
+        return account.spent(terms, self._clock.utc_ns(), self._clock.mono_ns())
+
+    def used_ratios(self, catalog: Catalog) -> Iterator[tuple[str, float]]:
+        """Tenants that have a budget, and how much of it is used."""
+        for tenant in catalog.tenants:
+            spent = self.spent(catalog, tenant)
+            if spent is not None and tenant.quotas.monthly_budget:
+                yield tenant.id, float(spent / Fraction(tenant.quotas.monthly_budget))
+
+    @property
+    def written_off(self) -> int:
+        """Holds that expired, and charges that never came to the ledger."""
+        return sum(account.written_off for _, account in self._accounts.values())
 
     def _load(self, tenant: Tenant) -> Load:
         return self._loads.get(tenant.id, Load())
+
+    def _account(self, catalog: Catalog, tenant: Tenant) -> tuple[Terms, Account] | None:
+        """The tenant's account, brought to the ledger's newest figures."""
+        budget = tenant.quotas.monthly_budget
+        if budget is None:
+            return None
+        self._learn()
+        terms = Terms.on(self._engine, budget, tenant.plan, tenant.time_zone, catalog.price_books)
+        if tenant.id in self._accounts:
+            account = self._accounts[tenant.id][1]
+        else:
+            account = Account()
+            self._tell(tenant.id, account)
+        self._accounts[tenant.id] = terms, account
+        return terms, account
+
+    def _learn(self) -> None:
+        snapshot = self._file.read()
+        if snapshot is self._snapshot:
+            return
+        self._snapshot = snapshot
+        for tenant, (_, account) in self._accounts.items():
+            self._tell(tenant, account)
+
+    def _tell(self, tenant: str, account: Account) -> None:
+        snapshot = self._snapshot
+        if snapshot is None or tenant not in snapshot.month or tenant not in snapshot.charged:
+            return
+        until = snapshot.charged_until or snapshot.published_at
+        # A publisher whose clock is ahead must not make charges of this minute look forgotten.
+        at_ns = min(int(until.timestamp()) * 1_000_000_000, self._clock.utc_ns())
+        charged = Fraction(snapshot.charged[tenant])
+        account.learn(Published(at_ns, snapshot.month[tenant], charged, snapshot.counted.get(self._emitter, ())))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
@@ -18,7 +18,9 @@ log = logging.getLogger(__name__)
 class Snapshot:
     """Currency amounts by tenant, and what is wrong in the ledger (should be 0), as of `published_at`.
 
-    `cost` and `revenue` are month to date. What the ledger did not say is absent: no entry, or None.
+    `cost`, `revenue` and `charged` are to date of the tenant's billing `month`. `counted` says, by emitter, which attempts
+    are in `charged`: ranges [first, last] of their numbers, ascending; those that ended before `charged_until` should be.
+    What the ledger did not say is absent: no entry, or None.
     """
 
     published_at: datetime
@@ -26,6 +28,10 @@ class Snapshot:
     memory_cost_per_hour: Mapping[str, Decimal]
     cost: Mapping[str, Decimal] = field(default_factory=dict)
     revenue: Mapping[str, Decimal] = field(default_factory=dict)
+    month: Mapping[str, str] = field(default_factory=dict)
+    charged: Mapping[str, Decimal] = field(default_factory=dict)
+    counted: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    charged_until: datetime | None = None
     quarantine_records: int | None = None
     record_gaps: int | None = None
     close_overdue_ns: int | None = None
@@ -33,14 +39,13 @@ class Snapshot:
 
     @classmethod
     def from_json(cls, text: str) -> Snapshot:
-        """Read `{"published_at": iso, "ledger": {"record_gaps": 0, …}, "tenants": {id: {"cost_per_million_tokens": "…", …}}}`.
+        """Read `{"published_at": iso, "ledger": {"record_gaps": 0, …}, "tenants": {id: {"cost_per_million_tokens": "…", …}},
+        "counted": {emitter: [[first, last], …]}, "charged_until": iso}`.
 
         A figure that is missing or null is absent. KeyError, TypeError or ValueError when it is not a snapshot.
         """
         raw: dict[str, Any] = json.loads(text)
-        published = datetime.fromisoformat(raw["published_at"])
-        if published.tzinfo is None:
-            raise ValueError("published_at has no time zone")
+        published = _instant(raw, "published_at")
         tenants: dict[str, dict[str, Any]] = raw["tenants"]
         ledger: dict[str, Any] = raw.get("ledger") or {}
         return cls(
@@ -49,6 +54,10 @@ class Snapshot:
             memory_cost_per_hour=_column(tenants, "memory_cost_per_hour"),
             cost=_column(tenants, "cost"),
             revenue=_column(tenants, "revenue"),
+            month={tenant: str(row["month"]) for tenant, row in tenants.items() if row.get("month") is not None},
+            charged=_column(tenants, "charged"),
+            counted={emitter: _ranges(spans) for emitter, spans in (raw.get("counted") or {}).items()},
+            charged_until=_instant(raw, "charged_until") if raw.get("charged_until") is not None else None,
             quarantine_records=_count(ledger, "quarantine_records"),
             record_gaps=_count(ledger, "record_gaps"),
             close_overdue_ns=_count(ledger, "close_overdue_ns"),
@@ -56,11 +65,25 @@ class Snapshot:
         )
 
 
+def _instant(raw: Mapping[str, Any], name: str) -> datetime:
+    found = datetime.fromisoformat(raw[name])
+    if found.tzinfo is None:
+        raise ValueError(f"{name} has no time zone")
+    return found
+
+
 def _column(tenants: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, Decimal]:
     try:
         return {tenant: Decimal(str(row[name])) for tenant, row in tenants.items() if row.get(name) is not None}
     except (InvalidOperation, AttributeError) as error:
         raise ValueError(f"{name} is not a number") from error
+
+
+def _ranges(spans: Iterable[Sequence[int]]) -> tuple[tuple[int, int], ...]:
+    found = tuple(sorted((first, last) for first, last in spans))
+    if any(type(number) is not int for span in found for number in span):
+        raise ValueError("an attempt number is not a whole number")
+    return found
 
 
 def _count(ledger: Mapping[str, Any], name: str) -> int | None:

@@ -100,7 +100,7 @@ class Steps:
             block=engine.block_size if engine is not None else BLOCK_TOKENS,
         )
         try:
-            self._desk.quotas.admit(tenant, ask)
+            self._desk.quotas.admit(catalog, tenant, ask, attempt.facts.seq)
         except Refusal:
             attempt.note_admission(None, start)
             raise

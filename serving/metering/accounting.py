@@ -15,11 +15,12 @@ from serving.metering.attempts import Attempts, Measured
 from serving.metering.events import Aborted, Bye, Entered, Event, Hello, Loaded, LoadSpan, Mark, Step, Woke
 from serving.metering.loads import LoadBook, is_cold
 from serving.metering.models import StepModel
+from serving.metering.prefix_lines import PrefixLines
 from serving.metering.steps import book_step
 from serving.metering.tally import Tally
 from serving.metering.timeline import Cover, Owner, first_fault, lay
 from serving.metering.windows import Totals, WindowBook, minutes
-from telemetry.engine_time import AdapterLoad, LoadCause, MeterWindow, SystemCause
+from telemetry.engine_time import AdapterLoad, LoadCause, MeterWindow, PrefixReshare, SystemCause
 
 __all__ = ["Accountant", "EventRefused", "Measured", "Totals"]
 
@@ -62,6 +63,7 @@ class Accountant:
         self._hash = profile.hash
         self._attempts = Attempts()
         self._loads = LoadBook(engine)
+        self._prefixes = PrefixLines(engine)
         self._ready: list[MeterWindow] = []
         self._book: WindowBook | None = None
         self._offset = 0
@@ -112,6 +114,15 @@ class Accountant:
         """Adapter loads that finished since the last call."""
         return self._loads.take()
 
+    def reshared(self) -> list[PrefixReshare]:
+        """Lines that re-share a prefix, since the last call."""
+        return self._prefixes.take()
+
+    @property
+    def strangers(self) -> frozenset[tuple[str, str]]:
+        """Pairs of tenants (who computed, who used) between which a stored prefix was found."""
+        return frozenset(self._prefixes.strangers)
+
     def expect(
         self, adapter: str, cause: LoadCause, adapter_hash: str | None = None, fetch_ns: int | None = None
     ) -> None:
@@ -161,6 +172,7 @@ class Accountant:
             event.emitter, self._engine, event.utc_ns, (self.profile.method, self._hash), self.totals
         )
         self._loads.begin(event.emitter)
+        self._prefixes.begin(event.emitter)
         self._next_step = 0
         self._idle_from = event.utc_ns
 
@@ -229,7 +241,7 @@ class Accountant:
             covers = [*covers, Cover(self._idle_from, start_ns, still)]
         covers = sorted([*covers, *map(self._cover, event.marks)], key=lambda cover: cover[:2])
         self._fill(book, start_ns, covers, Owner.NOBODY if lost else Owner.LOOP)
-        stalled = book_step(event, (start_ns, end_ns), spans, book, self._attempts, self.profile)
+        stalled = book_step(event, (start_ns, end_ns), spans, book, self._attempts, self._prefixes, self.profile)
         self._settle_spans(end_ns, stalled)
         self._attempts.leave(event.finished if event.work_left else None, end_ns, event.aborted)
         self._covers = [cover for cover in self._covers if cover.end_ns > end_ns]

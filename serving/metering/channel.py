@@ -14,7 +14,7 @@ import msgspec
 
 from serving.errors import ChannelClosed, EventInvalid
 from serving.metering import events
-from serving.metering.events import Event, LoadSpan, Mark, Row, Rows, Step
+from serving.metering.events import Event, LoadSpan, Mark, PrefixHit, Row, Rows, Step
 from serving.metering.pipe import Inlet, Outlet
 
 
@@ -44,6 +44,7 @@ class Ended(NamedTuple):
     work_left: bool
     marks: tuple[Mark, ...] = ()
     aborted: tuple[str, ...] = ()
+    hits: tuple[PrefixHit, ...] = ()
 
     def step(self) -> Step:
         """The event that the accountant takes; ValueError when its columns differ in length."""
@@ -60,6 +61,7 @@ class Ended(NamedTuple):
             self.work_left,
             self.marks,
             self.aborted,
+            self.hits,
         )
 
 

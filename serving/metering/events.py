@@ -71,13 +71,23 @@ class Mark(NamedTuple):
     end_ns: int
 
 
+class PrefixHit(NamedTuple):
+    """A request found tokens [low, high) of its prompt already computed, by attempt `payer`."""
+
+    request: str
+    payer: str
+    low: int
+    high: int
+
+
 class Step(NamedTuple):
     """One engine step: [start_ns, end_ns) does not overlap any other step.
 
     `finished` are requests that left the scheduler in or before this step (stopped or aborted), `preempted` those thrown out.
     `loads` happened since the previous step ended or inside this one. `work_left` is False when the scheduler ran empty.
     `cached` gives (request, prefix-cache tokens) for requests whose first row is in this step. `marks` lie before the step,
-    in order of time, and do not overlap. `aborted` are those of `finished` that were given up.
+    in order of time, and do not overlap. `aborted` are those of `finished` that were given up. `hits` say who had computed
+    what the requests in `cached` found.
     """
 
     seq: int
@@ -91,6 +101,7 @@ class Step(NamedTuple):
     work_left: bool
     marks: tuple[Mark, ...] = ()
     aborted: tuple[str, ...] = ()
+    hits: tuple[PrefixHit, ...] = ()
 
 
 class Aborted(NamedTuple):

@@ -17,7 +17,7 @@ from math import comb, factorial, lcm
 from typing import Any, ClassVar, Final
 
 from serving.metering.profile import ProfileInvalid, RowWork
-from serving.metering.split import RowShare, deal
+from serving.metering.split import Curve, RowShare, deal
 
 METHOD: Final = "engine-step/2"
 MOST_SIZES: Final = 4
@@ -132,6 +132,35 @@ def split_step(duration_ns: int, rows: Sequence[RowWork], profile: GemmProfile) 
     shares = deal(duration_ns, weights, [row.key for row in rows])
     parts = zip(shares, rows, weights, loras, repeats, strict=True)
     return [_parted(ns, row, weight, lora, repeat) for ns, row, weight, lora, repeat in parts]
+
+
+def own_curves(rows: Sequence[RowWork], profile: GemmProfile) -> list[Curve]:
+    """For every row the part of its share that is its prefill tokens' own; reading the weights, which all share, is not."""
+    sizes: dict[str, int] = {}
+    for row in rows:
+        if row.adapter is not None:
+            sizes[row.adapter] = sizes.get(row.adapter, 0) + 1
+    lora_rows = sum(sizes.values())
+    gemm, whole = gemm_values([_tokens(row) for row in rows], profile)
+    present = sum(_tokens(row) > 0 for row in rows)
+    scale = lcm(whole, len(rows) or 1, lora_rows or 1, *sizes.values())
+    curves: list[Curve] = []
+    for row, value in zip(rows, gemm, strict=True):
+        tokens = _tokens(row)
+        if not tokens:
+            curves.append(Curve(0, 0, 0))
+            continue
+        above = value - profile.weights * whole // present
+        linear = 2 * profile.comm + profile.c_p * (2 * row.before + 1)
+        weight = 2 * value * (scale // whole) + profile.own(row.prefill, row.decode, row.before) * scale
+        weight += 2 * profile.a * scale // len(rows)
+        if row.adapter is not None:
+            linear += 2 * profile.lora_token
+            weight += 2 * profile.lora_token * tokens * scale
+            weight += 2 * scale * profile.any_lora // lora_rows + 2 * scale * profile.per_adapter // sizes[row.adapter]
+        own = linear * scale * tokens + 2 * above * (scale // whole)
+        curves.append(Curve(own, profile.c_p * scale * tokens, weight * tokens))
+    return curves
 
 
 def gemm_values(tokens: Sequence[int], profile: GemmProfile) -> tuple[list[int], int]:

@@ -10,7 +10,7 @@ from typing import Any
 from serving.metering import gemm, split
 from serving.metering.gemm import GemmProfile
 from serving.metering.profile import Profile, ProfileInvalid, RowWork
-from serving.metering.split import RowShare
+from serving.metering.split import Curve, RowShare
 
 StepModel = Profile | GemmProfile
 """A profile of any method: `method`, `hash`, `predict_ns`, `kv_saved_ns`, `to_json`."""
@@ -21,6 +21,13 @@ def split_step(duration_ns: int, rows: Sequence[RowWork], model: StepModel) -> l
     if isinstance(model, GemmProfile):
         return gemm.split_step(duration_ns, rows, model)
     return split.split_step(duration_ns, rows, model)
+
+
+def own_curves(rows: Sequence[RowWork], model: StepModel) -> list[Curve]:
+    """What of each row's share is its prefill tokens' own, by the model's method."""
+    if isinstance(model, GemmProfile):
+        return gemm.own_curves(rows, model)
+    return split.own_curves(rows, model)
 
 
 def from_json(text: str | bytes, source: str = "(text)") -> StepModel:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import NamedTuple
 
 from serving.metering.channel import Ended, Held, Told
-from serving.metering.events import Aborted, Bye, Entered, Hello, Loaded, LoadSpan, Mark, Rows, Woke
+from serving.metering.events import Aborted, Bye, Entered, Hello, Loaded, LoadSpan, Mark, PrefixHit, Rows, Woke
 from telemetry.engine_time import SystemCause
 
 HELD_EVERY_NS = 200_000_000
@@ -24,6 +24,7 @@ class _Open(NamedTuple):
     rows: Rows
     cached: tuple[tuple[str, int], ...]
     preempted: tuple[str, ...]
+    hits: tuple[PrefixHit, ...]
 
 
 class Recorder:
@@ -81,9 +82,10 @@ class Recorder:
         rows: Rows,
         cached: Iterable[tuple[str, int]],
         preempted: Iterable[str],
+        hits: Iterable[PrefixHit] = (),
     ) -> None:
         """A step was scheduled; scheduling was entered at `entry_ns`. Nobody changes `rows` any more."""
-        self._open[step] = _Open(entry_ns, rows, tuple(cached), tuple(preempted))
+        self._open[step] = _Open(entry_ns, rows, tuple(cached), tuple(preempted), tuple(hits))
 
     def left(self, request: str, given_up: bool = False) -> None:
         """A request left the scheduler, for whatever reason; `given_up` when nobody wants it any more."""
@@ -113,6 +115,7 @@ class Recorder:
                 work_left=self._awake,
                 marks=self._take_marks(),
                 aborted=self._take_given_up(finished),
+                hits=begun.hits,
             )
         )
 

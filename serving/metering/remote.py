@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import select
 import shutil
 import subprocess
 import sys
@@ -29,7 +30,15 @@ from serving.metering.channel import Receiver
 from serving.metering.models import load
 from serving.metering.profile import DEFAULT_PROFILE
 from serving.sessions import Session
-from telemetry.engine_time import AdapterLoad, EngineCounters, EngineSession, MeterWindow, SessionEvent
+from telemetry.engine_time import (
+    AdapterLoad,
+    EngineCounters,
+    EngineSession,
+    EngineValue,
+    MeterWindow,
+    PrefixReshare,
+    SessionEvent,
+)
 from telemetry.forward import LOGS, Forwarder
 from telemetry.names import EventName
 from telemetry.otlp import event_line
@@ -41,8 +50,6 @@ BYE_TIMEOUT_S: Final = 5.0
 GRACE_S: Final = 5.0
 
 log = logging.getLogger(__name__)
-_started: list[subprocess.Popen[bytes]] = []
-"""Held as long as this process: one that is let go while it runs counts as a mistake."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,24 +87,38 @@ class Remote:
 def start(settings: Mapping[str, Any]) -> Remote:
     """Begin the process beside this one and wait until it listens, START_S at most: without it the engine goes on unmetered.
 
-    It ends after this one's meter has said bye, or when this one is gone.
+    It ends after this one's meter has said bye, or when this one is gone. It is no child of this one: vLLM kills its whole
+    family when it ends, and the last word would be lost.
     """
     remote = Remote.of(settings)
     fields = {name: getattr(remote, name) for name in Remote.__slots__}
     command = [sys.executable, "-m", "serving.metering.remote", json.dumps(fields), str(os.getpid())]
-    beside = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
-    _started.append(beside)
+    launched = subprocess.run(command, stdin=subprocess.DEVNULL, start_new_session=True, check=False).returncode == 0
     deadline = time.monotonic() + START_S
     while not Path(remote.address.removeprefix("ipc://")).exists():
-        if beside.poll() is not None or time.monotonic() > deadline:
+        if not launched or time.monotonic() > deadline:
             log.error("could not start the meter of engine %s: the process beside it does not listen", remote.engine)
             break
         time.sleep(0.05)
     return remote
 
 
-def follow(remote: Remote, parent: int) -> None:
-    """Account for the engine in process `parent` until it is over, and send what is finished."""
+class _Engine:
+    """The engine's process, seen from beside it."""
+
+    def __init__(self, process: int) -> None:
+        try:
+            self._handle: int | None = os.pidfd_open(process)
+        except ProcessLookupError:
+            self._handle = None
+
+    def lives(self) -> bool:
+        return self._handle is not None and not select.select([self._handle], [], [], 0)[0]
+
+
+def follow(remote: Remote, process: int) -> None:
+    """Account for the engine in `process` until it is over, and send what is finished."""
+    engine = _Engine(process)
     forwarder = Forwarder(remote.otlp_endpoint, signal=LOGS)
     session = Session(
         remote.engine, remote.gpu_type, remote.gpu_count, remote.emitter, lambda value: _send(forwarder, value)
@@ -108,14 +129,14 @@ def follow(remote: Remote, parent: int) -> None:
     collector = Collector(Receiver(remote.address), accountant, session.sink, heartbeat=session.beat)
     collector.start()
     up = False
-    while os.getppid() == parent and not collector.over:
+    while engine.lives() and not collector.over:
         if not up and collector.up(LOOK_S) and collector.hello is not None:
             up = True
             session.tell(SessionEvent.UP, collector.hello.utc_ns)
             session.alive = lambda: True
         time.sleep(LOOK_S)
     session.alive = lambda: False
-    collector.stop(BYE_TIMEOUT_S if os.getppid() == parent else 0)
+    collector.stop(BYE_TIMEOUT_S if engine.lives() else 0)
     session.tell(SessionEvent.STOPPED, time.time_ns())
     forwarder.close(GRACE_S)
     shutil.rmtree(Path(remote.address.removeprefix("ipc://")).parent, ignore_errors=True)
@@ -129,7 +150,7 @@ def follow(remote: Remote, parent: int) -> None:
         )
 
 
-def _send(forwarder: Forwarder, value: MeterWindow | AdapterLoad | EngineSession | EngineCounters) -> None:
+def _send(forwarder: Forwarder, value: EngineValue) -> None:
     match value:
         case MeterWindow():
             name, at_ns = EventName.WINDOW, value.end_ns
@@ -139,9 +160,13 @@ def _send(forwarder: Forwarder, value: MeterWindow | AdapterLoad | EngineSession
             name, at_ns = EventName.SESSION, value.at_ns
         case EngineCounters():
             name, at_ns = EventName.COUNTERS, value.at_ns
+        case PrefixReshare():
+            name, at_ns = EventName.RESHARE, value.at_ns
     forwarder.offer(event_line(name, value.to_json(), at_ns, {}, value.emitter, value.seq))
 
 
 if __name__ == "__main__":
+    if os.fork():
+        os._exit(0)
     logging.basicConfig(level=logging.WARNING)
     follow(Remote(**json.loads(sys.argv[1])), int(sys.argv[2]))

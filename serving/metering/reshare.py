@@ -1,18 +1,29 @@
 """Who carries a shared prefix, in a view by request: a zero-sum line beside the measured shares.
 
-A prefix is computed by the first request that needs it; those that hit the stored copy later (or in the same step) pay nothing for
-it. The tenant's bill is right as it is, since prefixes are shared inside a tenant only. By request, the first one carries the cost
-of all. This line deals what the payer's share holds for the prefix tokens equally to the payer and those that used them.
+A prefix is computed by the first request that needs it; those that find the stored copy later (or in the same step) pay nothing
+for it. The tenant's bill is right as it is, since prefixes are shared inside a tenant only. By request, the first one carries the
+cost of all. This line deals what the payer's share holds for the prefix tokens, as it was measured, equally to the payer and those
+that used them so far; a later user takes its part from each of the earlier ones.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from fractions import Fraction
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
-from serving.metering.profile import Profile, RowWork
-from serving.metering.split import deal, split_step
+from serving.metering.attempts import UNKNOWN
+from serving.metering.models import StepModel, own_curves, split_step
+from serving.metering.profile import RowWork
+from serving.metering.split import Curve, deal
+
+MOST_PAYERS: Final = 4096
+"""Attempts whose prefill is remembered; the oldest are forgotten first."""
+MOST_USERS: Final = 64
+"""Among how many attempts a prefix is dealt, its payer included; who comes later carries nothing of it."""
+KEEP_NS: Final = 3600 * 1_000_000_000
+"""How long after it began to compute a payer's prefix is dealt anew to who uses it."""
 
 
 class Hit(NamedTuple):
@@ -22,67 +33,135 @@ class Hit(NamedTuple):
     tokens: int
 
 
+class PrefixBook:
+    """What each attempt paid for its prefill tokens, and who used them since. Instants are UTC nanoseconds, in order."""
+
+    def __init__(self, most_payers: int = MOST_PAYERS, most_users: int = MOST_USERS, keep_ns: int = KEEP_NS) -> None:
+        self._most_payers = most_payers
+        self._most_users = most_users
+        self._keep_ns = keep_ns
+        self._paid: OrderedDict[str, _Paid] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._paid)
+
+    def paid(self, attempt: str, tenant: str, row: RowWork, curve: Curve, ns: int, at_ns: int) -> None:
+        """An attempt's row had `ns` of a step. What it repeats, and what another sample of it computed before, is nobody's prefix."""
+        held = self._paid.get(attempt)
+        if held is None:
+            held = self._paid[attempt] = _Paid(tenant, at_ns)
+            self._forget(at_ns)
+        chunk = _Chunk.of(row, curve, ns)
+        low = max(row.before + min(row.recompute, row.prefill), held.pieces[-1].high if held.pieces else 0)
+        if low < row.before + row.prefill:
+            held.pieces.append(_Piece(low, row.before + row.prefill, chunk, (attempt,)))
+
+    def payer_tenant(self, payer: str, at_ns: int) -> str | None:
+        """Whose attempt it is; None when nothing is known of it (any more)."""
+        held = self._paid.get(payer)
+        return None if held is None or held.began_ns + self._keep_ns < at_ns else held.tenant
+
+    def used(self, user: str, tenant: str, payer: str, low: int, high: int, at_ns: int) -> dict[str, int]:
+        """`user` found tokens [low, high) of `payer`: nanoseconds by attempt to be added to its share; they add up to 0.
+
+        Nothing moves between tenants, for a tenant that is not known, or for what is not remembered.
+        """
+        moves: dict[str, int] = {}
+        if user == payer or tenant == UNKNOWN or self.payer_tenant(payer, at_ns) != tenant:
+            return moves
+        held = self._paid[payer]
+        for at in (low, high):
+            held.cut(at, moves)
+        inside = [piece for piece in held.pieces if low <= piece.low and piece.high <= high]
+        for piece in inside:
+            if user not in piece.users and len(piece.users) < self._most_users:
+                piece.put_into(moves, -1)
+                piece.users = (*piece.users, user)
+                piece.put_into(moves, 1)
+        return {attempt: ns for attempt, ns in moves.items() if ns}
+
+    def _forget(self, at_ns: int) -> None:
+        while self._paid:
+            oldest = next(iter(self._paid.values()))
+            if len(self._paid) <= self._most_payers and oldest.began_ns + self._keep_ns >= at_ns:
+                break
+            self._paid.popitem(last=False)
+
+
 def reshare(
-    steps: Iterable[tuple[int, Sequence[RowWork]]], hits: Mapping[str, Hit], profile: Profile
+    steps: Iterable[tuple[int, Sequence[RowWork]]], hits: Mapping[str, Hit], profile: StepModel
 ) -> dict[str, int]:
-    """Nanoseconds by request (`RowWork.key`) to be added to its share; they add up to 0.
+    """The same for steps and hits that are all known: nanoseconds by request (`RowWork.key`), which add up to 0.
 
     `steps` are (net time, rows) of the steps in which the payers ran, `hits` is by the request that hit. Users of different
     lengths of one prefix pay only for what they used. A payer that itself hit another's prefix pays on for what it computed.
     """
-    lines: dict[str, int] = dict.fromkeys([*hits, *(hit.payer for hit in hits.values())], 0)
-    ladders = {payer: _ladder(payer, hits) for payer in {hit.payer for hit in hits.values()}}
+    payers = {hit.payer for hit in hits.values()}
+    book = PrefixBook(most_payers=len(payers), most_users=len(hits) + 1)
     for duration_ns, rows in steps:
-        if not any(row.prefill and row.key in ladders for row in rows):
-            continue
-        for row, share in zip(rows, split_step(duration_ns, rows, profile), strict=True):
-            if row.key in ladders and row.prefill:
-                paid = share.base_ns + share.adapter_ns
-                weight = _weight(row, rows, profile)
-                for low, high, users in ladders[row.key]:
-                    _move(row, low, high, users, paid, weight, profile, lines)
+        if any(row.prefill and row.key in payers for row in rows):
+            shares = split_step(duration_ns, rows, profile)
+            for row, share, curve in zip(rows, shares, own_curves(rows, profile), strict=True):
+                if row.prefill and row.key in payers:
+                    book.paid(row.key, "", row, curve, sum(share), 0)
+    lines = dict.fromkeys([*hits, *(hit.payer for hit in hits.values())], 0)
+    for user, hit in hits.items():
+        for request, ns in book.used(user, "", hit.payer, 0, hit.tokens, 0).items():
+            lines[request] += ns
     return lines
 
 
-def _ladder(payer: str, hits: Mapping[str, Hit]) -> list[tuple[int, int, tuple[str, ...]]]:
-    """Token ranges [low, high) of the payer's prompt, each with those that used it; the payer stands first."""
-    of = {user: hit.tokens for user, hit in hits.items() if hit.payer == payer and hit.tokens > 0}
-    rungs = []
-    low = 0
-    for high in sorted(set(of.values())):
-        rungs.append((low, high, (payer, *sorted(user for user, tokens in of.items() if tokens >= high))))
-        low = high
-    return rungs
+class _Chunk(NamedTuple):
+    """Prefill tokens from `low` on that were computed in one step, and what they cost by themselves as it was measured."""
+
+    low: int
+    linear: int
+    square: int
+    whole: int
+    cost_ns: int
+
+    @classmethod
+    def of(cls, row: RowWork, curve: Curve, ns: int) -> _Chunk:
+        whole = (curve.linear + curve.square * row.prefill) * row.prefill
+        return cls(row.before, curve.linear, curve.square, whole, ns * whole // curve.weight if curve.weight else 0)
+
+    def until(self, at: int) -> int:
+        """What the tokens before `at` cost, in whole nanoseconds: the same however the chunk is cut elsewhere."""
+        tokens = at - self.low
+        return self.cost_ns * (self.linear + self.square * tokens) * tokens // self.whole if self.whole else 0
 
 
-def _move(
-    row: RowWork,
-    low: int,
-    high: int,
-    users: Sequence[str],
-    paid_ns: int,
-    weight: Fraction,
-    profile: Profile,
-    lines: dict[str, int],
-) -> None:
-    """What the row paid for its tokens in [low, high) goes to all users equally."""
-    low, high = max(low, row.before), min(high, row.before + row.prefill)
-    if low >= high or not weight:
-        return
-    own = profile.own(high - low, 0, low)
-    if row.adapter is not None:
-        own += 2 * profile.lora_token * (high - low)
-    cost_ns = int(paid_ns * own / weight)
-    for user, ns in zip(users, deal(cost_ns, [1] * len(users), users), strict=True):
-        lines[user] += ns
-    lines[row.key] -= cost_ns
+@dataclass(slots=True)
+class _Piece:
+    """Tokens [low, high) of a chunk with all that used them, who computed them first: each carries an equal part."""
+
+    low: int
+    high: int
+    chunk: _Chunk
+    users: tuple[str, ...]
+
+    def put_into(self, moves: dict[str, int], sign: int) -> None:
+        """Add what each carries to `moves`, or take it out of them."""
+        cost_ns = self.chunk.until(self.high) - self.chunk.until(self.low)
+        for user, ns in zip(self.users, deal(cost_ns, [1] * len(self.users), self.users), strict=True):
+            moves[user] = moves.get(user, 0) + sign * ns
 
 
-def _weight(row: RowWork, rows: Sequence[RowWork], profile: Profile) -> Fraction:
-    """The row's weight in the split of its step, in half picoseconds."""
-    weight = profile.own(row.prefill, row.decode, row.before) + Fraction(2 * profile.a, len(rows))
-    if row.adapter is not None:
-        weight += 2 * profile.lora_token * (row.prefill + row.decode)
-        weight += Fraction(2 * profile.any_lora, sum(other.adapter is not None for other in rows))
-        weight += Fraction(2 * profile.per_adapter, sum(other.adapter == row.adapter for other in rows))
-    return weight
+@dataclass(slots=True)
+class _Paid:
+    tenant: str
+    began_ns: int
+    pieces: list[_Piece] = field(default_factory=list)
+    """In order, without overlaps; not without holes: what the attempt found itself is not here."""
+
+    def cut(self, at: int, moves: dict[str, int]) -> None:
+        """Let no piece reach over `at`. Equal parts of two halves can differ from those of the whole by a nanosecond."""
+        for place, piece in enumerate(self.pieces):
+            if piece.low < at < piece.high:
+                piece.put_into(moves, -1)
+                upper = _Piece(at, piece.high, piece.chunk, piece.users)
+                piece.high = at
+                self.pieces.insert(place + 1, upper)
+                piece.put_into(moves, 1)
+                upper.put_into(moves, 1)
+                return

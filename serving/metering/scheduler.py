@@ -22,7 +22,8 @@ from serving.adapters import CONFIG_FILE, WEIGHTS_FILE
 from serving.errors import ServingError
 from serving.metering import remote
 from serving.metering.channel import Held, Sender
-from serving.metering.events import Rows
+from serving.metering.events import PrefixHit, Rows
+from serving.metering.prefixes import Owner, PrefixOwners
 from serving.metering.recorder import Recorder
 from telemetry.engine_time import SystemCause
 
@@ -52,6 +53,7 @@ class MeterScheduler(AsyncScheduler):  # type: ignore[misc]
             settings = {"address": beside.address, "emitter": beside.emitter, "engine": beside.engine}
         self._sender = Sender(settings["address"])
         self._recorder = Recorder(self._sender.send)
+        self._prefixes = PrefixOwners(self.hash_block_size, _say_stranger)
         self._waits_for_files = False
         lora_events.LOG.drain()
         lora_events.LOG.on_change = self._adapters_changed
@@ -110,11 +112,11 @@ class MeterScheduler(AsyncScheduler):  # type: ignore[misc]
             logger.exception("could not meter: %s", getattr(tell, "__name__", tell))
 
     def _tell_entered(self, request: Any) -> None:
-        extra = (request.sampling_params.extra_args if request.sampling_params else None) or {}
+        extra = _extra(request)
         adapter = request.lora_request
         self._recorder.entered(
             request.request_id,
-            str(extra.get(ATTEMPT_ARG) or request.request_id),
+            _attempt(request),
             str(extra.get(TENANT_ARG) or UNKNOWN_TENANT),
             lora_events.label(adapter.lora_name) if adapter is not None else None,
             request.num_prompt_tokens,
@@ -124,7 +126,17 @@ class MeterScheduler(AsyncScheduler):  # type: ignore[misc]
         new = output.scheduled_new_reqs
         # Some model runners take a request that resumes after a preemption as new.
         cached = [(r.req_id, r.num_computed_tokens) for r in new if not self.requests[r.req_id].num_preemptions]
-        self._recorder.began(id(output), entry_ns, _rows(output, new), cached, output.preempted_req_ids or ())
+        hits = self._hits(cached) if cached else ()
+        self._recorder.began(id(output), entry_ns, _rows(output, new), cached, output.preempted_req_ids or (), hits)
+
+    def _hits(self, started: Iterable[tuple[str, int]]) -> list[PrefixHit]:
+        """Who had computed what these requests found; in the order in which vLLM looked it up."""
+        hits: list[PrefixHit] = []
+        for name, cached_tokens in started:
+            request = self.requests[name]
+            user = Owner(_attempt(request), request.cache_salt)
+            hits += self._prefixes.started(name, user, request.block_hashes, cached_tokens)
+        return hits
 
     def _tell_step(self, output: Any, end_ns: int) -> None:
         recorder = self._recorder
@@ -167,6 +179,18 @@ class MeterScheduler(AsyncScheduler):  # type: ignore[misc]
             self.deferred_waiting.difference_update(missing)
             # vLLM ends these with an error in the next update_from_output.
             self.grammar_compile_error_reqs.update(r.request_id for r in missing)
+
+
+def _extra(request: Any) -> dict[str, Any]:
+    return (request.sampling_params.extra_args if request.sampling_params else None) or {}
+
+
+def _attempt(request: Any) -> str:
+    return str(_extra(request).get(ATTEMPT_ARG) or request.request_id)
+
+
+def _say_stranger(payer: str, user: str) -> None:
+    logger.error("isolation: attempt %s found a prefix that attempt %s computed under another cache salt", user, payer)
 
 
 def _has_files(directory: Path) -> bool:

@@ -17,7 +17,15 @@ from typing import NamedTuple
 
 from serving.metering.profile import METHOD, Profile, RowWork
 
-__all__ = ["METHOD", "RowShare", "RowWork", "deal", "split_step"]
+__all__ = ["METHOD", "Curve", "RowShare", "RowWork", "deal", "own_curves", "split_step"]
+
+
+class Curve(NamedTuple):
+    """What the first t prefill tokens of a row cost by themselves in its step: (linear t + square t²) / weight of the row's share."""
+
+    linear: int
+    square: int
+    weight: int
 
 
 class RowShare(NamedTuple):
@@ -103,6 +111,26 @@ def split_step(duration_ns: int, rows: Sequence[RowWork], profile: Profile) -> l
         else:
             shares.append(RowShare(ns, 0, 0))
     return shares
+
+
+def own_curves(rows: Sequence[RowWork], profile: Profile) -> list[Curve]:
+    """For every row the part of its share that is its prefill tokens' own: b_p, c_p and l, without pots and decode tokens."""
+    sizes: dict[str, int] = {}
+    for row in rows:
+        if row.adapter is not None:
+            sizes[row.adapter] = sizes.get(row.adapter, 0) + 1
+    scale = lcm(len(rows) or 1, sum(sizes.values()) or 1, *sizes.values())
+    curves: list[Curve] = []
+    for row in rows:
+        linear = 2 * profile.b_p + profile.c_p * (2 * row.before + 1)
+        weight = profile.own(row.prefill, row.decode, row.before) * scale + 2 * profile.a * scale // len(rows)
+        if row.adapter is not None:
+            linear += 2 * profile.lora_token
+            weight += 2 * profile.lora_token * (row.prefill + row.decode) * scale
+            weight += 2 * profile.any_lora * scale // sum(sizes.values())
+            weight += 2 * profile.per_adapter * scale // sizes[row.adapter]
+        curves.append(Curve(linear * scale, profile.c_p * scale, weight))
+    return curves
 
 
 def _with_recompute(ns: int, row: RowWork, weight: int, lora: int, scale: int, profile: Profile) -> RowShare:

@@ -9,6 +9,7 @@ from serving.metering.attempts import Attempts, Request
 from serving.metering.events import LoadSpan, Step
 from serving.metering.loads import is_cold
 from serving.metering.models import StepModel, split_step
+from serving.metering.prefix_lines import PrefixLines
 from serving.metering.profile import RowWork
 from serving.metering.split import RowShare, deal
 from serving.metering.windows import WindowBook, minutes
@@ -24,6 +25,7 @@ def book_step(
     spans: Sequence[LoadSpan],
     book: WindowBook,
     attempts: Attempts,
+    prefixes: PrefixLines,
     profile: StepModel,
 ) -> list[str]:
     """Book `interval` (UTC; the book's cursor stands at its start) and return the attempts that were in the step.
@@ -53,6 +55,7 @@ def book_step(
     predicted = profile.predict_ns(works)
     stall = max(sum(free) - STALL_FACTOR * predicted, 0) if predicted else 0
     saved = [scaled(saving, sum(free) - stall, predicted) for saving in saved]
+    took = [0] * len(works)
     parts = zip(pieces, free, deal(stall, free), deal(predicted, free), strict=True)
     for (start, end), net, stalled, expected in parts:
         last = end == end_ns
@@ -64,9 +67,11 @@ def book_step(
             book.system(SystemCause.EMPTY_STEP, net)
         for request, work, share, saving in zip(requests, works, shares, saved, strict=True):
             book.share(request.attempt, share, _first_time(work) if last else (0, 0), saving if last else (0, 0))
+        took = [ns + sum(share) for ns, share in zip(took, shares, strict=True)] if shares else took
         _book_loads(start, end, spans, requests, book)
         book.step(expected, last)
         book.move(end)
+    prefixes.step(requests, works, took, step.hits, profile, end_ns)
     return list(dict.fromkeys(request.attempt.key for request in requests))
 
 

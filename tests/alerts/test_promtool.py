@@ -18,7 +18,7 @@ from alerts.rules import alerts, rule_file
 
 CASES = Path(__file__).parents[1] / "promtool"
 pytestmark = pytest.mark.skipif(
-    shutil.which("promtool") is None, reason="promtool is absent: apt-get install prometheus"
+    shutil.which("promtool") is None, reason="promtool is not installed: apt-get install prometheus"
 )
 
 OWN_CASES = {

@@ -19,7 +19,7 @@ from alerts.generate import GENERATED
 
 CONFIG = GENERATED / "alertmanager.yaml"
 pytestmark = pytest.mark.skipif(
-    shutil.which("amtool") is None, reason="amtool is absent: apt-get install prometheus-alertmanager"
+    shutil.which("amtool") is None, reason="amtool is not installed: apt-get install prometheus-alertmanager"
 )
 
 
@@ -44,7 +44,7 @@ def test_red_pages_and_everything_else_is_a_ticket(severity: str, receiver: str)
 def alertmanager(tmp_path: Path) -> Iterator[str]:
     program = shutil.which("prometheus-alertmanager") or shutil.which("alertmanager")
     if program is None:
-        pytest.skip("alertmanager is absent: apt-get install prometheus-alertmanager")
+        pytest.skip("alertmanager is not installed: apt-get install prometheus-alertmanager")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"

@@ -19,6 +19,8 @@ PURE_MONEY = (
     "billing/attribution.py",
     "billing/rating.py",
     "billing/invoice.py",
+    "serving/budgets.py",
+    "serving/charges.py",
     "serving/metering/split.py",
 )
 

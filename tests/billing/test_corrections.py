@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from billing.corrections import correction_lines, difference, proposed_credit_notes
-from billing.credit import CreditNote, check_credited, issue_credit_note
+from billing.credit import CreditNote, Reason, check_credited, draft_credit_note, issue_credit_note, spread
 from billing.errors import InvoiceInvalid
 from billing.invoice import Invoice, issue_invoice
 from billing.invoice_lines import Line, tax_groups
@@ -84,6 +84,43 @@ def test_after_any_history_what_stands_is_what_is_known_to_the_cent(
         if not later:
             assert stands == known.gross
         assert difference(original, known, later, notes).net == 0
+
+
+GIFTS = st.tuples(st.sampled_from(["goodwill", "dispute"]), st.integers(1, 9_000))
+
+
+@given(st.lists(st.tuples(months(), st.none() | GIFTS), min_size=2, max_size=6))
+def test_what_was_agreed_is_neither_charged_again_nor_given_twice(
+    per_token: Invoice, history: list[tuple[list[tuple[ChargeKind, int]], tuple[Reason, int] | None]]
+) -> None:
+    template = replace(per_token.lines[0], tax_rate=D("0.19"))
+    month = [(charge(ChargeKind.BASE, 10_000, template), None)]
+    original = issue_invoice(with_lines(per_token, [line for line, _ in month]), "LL", 1, date(2026, 11, 4))
+    later: list[Invoice] = []
+    notes: list[CreditNote] = []
+    given_: dict[Reason, Decimal] = {"goodwill": D(0), "dispute": D(0)}
+    for round_, (facts, gift) in enumerate(history, start=2):
+        known = with_lines(per_token, [charge(kind, cents, template) for kind, cents in facts])
+        found = difference(original, known, later, notes)
+        drafts = list(proposed_credit_notes(found, "usage_corrected"))
+        if raised := correction_lines(found):
+            later.append(issue_invoice(with_lines(per_token, raised), "LL", round_, date(2026, 12, 1)))
+        left = original.net - total(n.net for n in (*notes, *drafts) if n.invoice == original.number)
+        if gift and (net := min(D(gift[1]).scaleb(-2), left)):
+            own = [note for note in (*notes, *drafts) if note.invoice == original.number]
+            given_[gift[0]] += net
+            drafts.append(
+                draft_credit_note(original, spread(original, net, own), gift[0], earlier=own, cutoff=known.cutoff)
+            )
+        notes += [issue_credit_note(draft, "CN", round_, date(2026, 12, 1)) for draft in drafts]
+        for invoice in (original, *later):
+            check_credited(invoice, [note for note in notes if note.invoice == invoice.number])
+        again = difference(original, known, later, notes)
+        assert (again.outcome, again.net) == ("none", D(0))
+        stands = total(i.net for i in (original, *later)) - total(note.net for note in notes)
+        assert max(known.net - total(given_.values()), D(0)) <= stands <= known.net
+        if not given_["dispute"]:
+            assert stands == max(known.net - given_["goodwill"], D(0))
 
 
 def test_late_usage_is_a_correction_on_the_next_invoice_at_the_prices_of_its_month(

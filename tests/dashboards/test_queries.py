@@ -39,7 +39,7 @@ def test_every_declared_metric_is_read_by_a_board_or_a_rule() -> None:
     assert {metric.name for metric in names.METRICS} == metric_names_used() | rules_metric_names_used()
 
 
-@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is absent: apt-get install prometheus")
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed: apt-get install prometheus")
 def test_every_promql_expression_parses(tmp_path: Path) -> None:
     rules = []
     for name, expression in promql_queries().items():

@@ -65,5 +65,9 @@ def test_a_month_is_closed_explained_and_credited(
     assert all(Path(file).exists() for file in given["files"])
     assert run("credit", number, "--net", "0.10", "--reason", "goodwill", "--issue", "--json")[1]["credit_notes"] == []
 
+    code, asked = run("credit", number, "--request", first.request_id, "--reason", "dispute", "--json")
+    assert (code, asked["credit_notes"][0]["number"], asked["credit_notes"][0]["reason"]) == (0, None, "dispute")
+    assert run("credit", number, "--request", first.request_id, "--void")[0] == 2
+
     code, report = run("ingest", str(tmp_path / "bad.jsonl"), "--json")
     assert (code, report["quarantined"], report["duplicates"]) == (1, 1, 1)

@@ -25,6 +25,7 @@ def test_everything_is_listed_and_nothing_runs_by_itself() -> None:
         "engine_time": ["otel_traces"],
         "cold_starts": ["otel_traces"],
         "tenant_cost": ["engine_time", "usage"],
+        "gateway_snapshot": ["tenant_cost"],
         "invoices": ["tenant_cost"],
     }
     assert sorted(key.name for key in graph.asset_check_keys) == [

@@ -13,7 +13,7 @@ import pytest
 
 from billing.store.clickhouse import Ledger
 from billing.store.errors import CloseRefused, LedgerUnreachable
-from catalog.load import CatalogInvalid
+from catalog.load import CatalogInvalid, load
 from pipelines.definitions import build
 from pipelines.errors import ChecksFailed
 from pipelines.resources import Desk, resources
@@ -31,7 +31,9 @@ HOURS = (datetime(2026, 10, 5, 10, tzinfo=UTC), datetime(2026, 10, 5, 12, tzinfo
 @pytest.fixture
 def settings(tmp_path: Path, empty_ledger: Path) -> Settings:
     shutil.copytree(empty_ledger, tmp_path / "ledger", symlinks=True)
-    return Settings(f"chdb://{tmp_path}/ledger", tmp_path / "spool", EXAMPLE, tmp_path / "out")
+    return Settings(
+        f"chdb://{tmp_path}/ledger", tmp_path / "spool", EXAMPLE, tmp_path / "out", tmp_path / "snapshot.json"
+    )
 
 
 @pytest.fixture
@@ -81,7 +83,6 @@ def test_a_month_goes_from_the_spool_to_numbered_invoices_and_a_second_run_chang
     run_month(settings, "2026-10", True, now)
     issued, rows = files(settings), ask(settings, "SELECT * FROM invoice_versions ORDER BY ALL")
     assert [name for name in issued if name.endswith(".pdf")] == [
-        "2026-10/bank-draft.pdf",
         "2026-10/campus-LL-2026-0001.pdf",
         "2026-10/clinic-LL-2026-0002.pdf",
     ]
@@ -100,6 +101,9 @@ def test_hours_are_derived_alone(served: Any, settings: Settings, now: datetime)
     report = run_hours(settings, *HOURS, now)
     assert "invoices" not in report.made
     assert ask(settings, "SELECT count(), min(quarter) FROM tenant_cost") == [(4, HOURS[0])]
+    figures = json.loads(settings.snapshot.read_text())
+    assert figures["published_at"] == now.isoformat()
+    assert figures["tenants"].keys() == {tenant.id for tenant in load(EXAMPLE).tenants}
     assert run_hours(settings, *HOURS, now).made["tenant_cost"] == {"changed": 0}
 
 
@@ -128,7 +132,7 @@ def test_partitions_of_an_orchestrator_make_the_same_rows_in_one_run(
             },
         )
     assert result.success
-    assert len(result.get_asset_materialization_events()) == 5 * 2
+    assert len(result.get_asset_materialization_events()) == 6 * 2
     assert all(check.passed for check in result.get_asset_check_evaluations())
     assert ask(settings, "SELECT * FROM tenant_cost ORDER BY ALL") == in_process
 

@@ -15,10 +15,12 @@ def test_the_environment_says_where_things_are() -> None:
             "LORALEDGER_SPOOL": "/s",
             "LORALEDGER_CATALOG": "/c.yaml",
             "LORALEDGER_OUT": "/o",
+            "LORALEDGER_SNAPSHOT": "/n.json",
             "LORALEDGER_START": "2025-07-01",
         }
     )
-    assert settings == Settings("https://u:p@clickhouse:8443", Path("/s"), Path("/c.yaml"), Path("/o"), "2025-07-01")
+    places = Path("/s"), Path("/c.yaml"), Path("/o"), Path("/n.json")
+    assert settings == Settings("https://u:p@clickhouse:8443", *places, "2025-07-01")
 
 
 def test_all_problems_come_together() -> None:

@@ -16,9 +16,9 @@ from serving.engine import AdapterFiles
 from serving.errors import AdapterLoadFailed
 from serving.metering.accounting import Accountant
 from serving.metering.channel import Held, Receiver, Sender
-from serving.metering.events import Bye, Entered, Hello, Loaded, LoadSpan, Row, Step, Woke
+from serving.metering.events import Bye, Entered, Hello, Loaded, LoadSpan, PrefixHit, Row, Step, Woke
 from serving.metering.profile import DEFAULT_PROFILE
-from telemetry.engine_time import AdapterLoad, LoadCause, MeterWindow
+from telemetry.engine_time import AdapterLoad, LoadCause, MeterValue, MeterWindow, PrefixReshare
 
 MS = 1_000_000
 ADAPTER = AdapterFiles("law", Path("/nowhere"), "ab" * 32, 8, 99)
@@ -35,15 +35,17 @@ class Engine:
     def hello(self) -> None:
         self.sender.send(Hello("eng-1", "cpu-0", self.begin, time.time_ns()))
 
-    def serve(self, request: str, steps: int = 2) -> None:
-        """One request, alone, from its entry to its last token."""
+    def serve(self, request: str, steps: int = 2, tenant: str = "bank", payer: str = "") -> None:
+        """One request, alone, from its entry to its last token; it found what `payer` had computed."""
+        hits = (PrefixHit(request, f"gw-1:{payer}", 0, 3),) if payer else ()
         start = time.monotonic_ns()
         self.sender.send(Woke(start))
-        self.sender.send(Entered(request, f"gw-1:{request}", "bank", "law", 4, start))
+        self.sender.send(Entered(request, f"gw-1:{request}", tenant, "law", 4, start))
         for n in range(steps):
             rows = (Row(request, 4 if n == 0 else 1, 0 if n == 0 else 3 + n),)
             end, last = start + MS, n == steps - 1
-            self.sender.send(Step(self.seq, start, end, rows, (), (request,) if last else (), (), (), not last))
+            left = (request,) if last else ()
+            self.sender.send(Step(self.seq, start, end, rows, (), left, (), (), not last, hits=() if n else hits))
             self.seq, start = self.seq + 1, end
         time.sleep(steps * MS / 1e9)
 
@@ -62,9 +64,9 @@ class Engine:
 
 
 class World:
-    def __init__(self, tmp_path: Path, sink: Callable[[MeterWindow | AdapterLoad], None] | None = None) -> None:
+    def __init__(self, tmp_path: Path, sink: Callable[[MeterValue], None] | None = None) -> None:
         address = f"ipc://{tmp_path}/meter"
-        self.values: list[MeterWindow | AdapterLoad] = []
+        self.values: list[MeterValue] = []
         self.collector = Collector(Receiver(address), Accountant(DEFAULT_PROFILE, "cpu-0"), sink or self.values.append)
         self.collector.start()
         self.engine = Engine(address)
@@ -158,9 +160,9 @@ def test_lost_and_refused_events_are_counted_and_the_rest_is_taken(
 
 def test_a_sink_that_fails_is_counted_and_gets_the_next_value(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL, "serving.collector")
-    taken: list[MeterWindow | AdapterLoad] = []
+    taken: list[MeterValue] = []
 
-    def sink(value: MeterWindow | AdapterLoad) -> None:
+    def sink(value: MeterValue) -> None:
         if isinstance(value, AdapterLoad):
             raise OSError("disk full")
         taken.append(value)
@@ -172,6 +174,24 @@ def test_a_sink_that_fails_is_counted_and_gets_the_next_value(tmp_path: Path, ca
     assert world.collector.stop(5)
     assert world.collector.faults == 1
     assert taken
+
+
+def test_a_re_shared_prefix_is_handed_on_and_one_across_tenants_is_said_once(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.engine.serve("a")
+    world.engine.serve("b", payer="a")
+    for request in "cd":
+        world.engine.serve(request, tenant="shop", payer="a")
+    world.engine.bye()
+    assert world.collector.stop(5)
+    (line,) = (value for value in world.values if isinstance(value, PrefixReshare))
+    line.check()
+    assert [move.attempt for move in line.moves if move.ns < 0] == ["gw-1:a"]
+    assert [move.attempt for move in line.moves if move.ns > 0] == ["gw-1:b"]
+    said = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert ["tenant shop used a stored prefix that tenant bank computed" in message for message in said] == [True]
+    assert world.collector.faults == 0
 
 
 def test_an_engine_that_dies_without_a_word_is_measured_up_to_its_last_one(world: World) -> None:

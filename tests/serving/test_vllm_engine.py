@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import psutil  # type: ignore[import-untyped]
+import psutil
 import pytest
 
 pytest.importorskip("vllm")
@@ -22,7 +22,16 @@ from serving.engine import AdapterFiles
 from serving.errors import AdapterLoadFailed, EngineStartFailed
 from serving.metering.accounting import Measured
 from serving.vllm_engine import VllmEngine, start_vllm
-from telemetry.engine_time import AdapterLoad, EngineCounters, EngineSession, LoadCause, MeterWindow, SessionEvent
+from telemetry.engine_time import (
+    AdapterLoad,
+    EngineCounters,
+    EngineSession,
+    EngineValue,
+    LoadCause,
+    MeterWindow,
+    PrefixReshare,
+    SessionEvent,
+)
 
 pytestmark = [
     pytest.mark.engine,
@@ -41,7 +50,7 @@ PROMPT = "def total(values): return sum(values)  # " * 10
 class World:
     runner: asyncio.Runner
     door: VllmEngine
-    values: list[MeterWindow | AdapterLoad | EngineSession | EngineCounters]
+    values: list[EngineValue]
     children: set[int]
     attempts: dict[str, Measured] = field(default_factory=dict)
 
@@ -76,7 +85,7 @@ class World:
 
 @pytest.fixture(scope="module")
 def world(engine_home: Path) -> Iterator[World]:
-    values: list[MeterWindow | AdapterLoad | EngineSession | EngineCounters] = []
+    values: list[EngineValue] = []
     before = {child.pid for child in psutil.Process().children(recursive=True)}
     engine = Engine(id="cpu-0", gpu_type="demo-cpu", max_loras=2, max_cpu_loras=8, max_num_seqs=16)
     with asyncio.Runner() as runner:
@@ -129,7 +138,8 @@ def test_a_stream_ends_with_usage(world: World) -> None:
 
 def test_a_prefix_is_reused_under_its_own_salt_only(world: World) -> None:
     def cached(attempt: str, salt: str) -> int:
-        response = world.run(world.post(attempt, BASE, "salted " * 80, salt=salt))
+        whose = {"ll_attempt": attempt, "ll_tenant": salt}
+        response = world.run(world.post(attempt, BASE, "salted " * 80, salt=salt, vllm_xargs=whose))
         told = response.json()["usage"]["prompt_tokens_details"]["cached_tokens"]
         assert told == world.attempts[attempt].cached_tokens
         return int(told)
@@ -291,6 +301,18 @@ def test_stopped_in_order_it_leaves_no_process_and_every_nanosecond_has_an_owner
     in_attempts = {key: sum(part.measured_ns for part in found.slices) for key, found in world.attempts.items()}
     assert in_windows == in_attempts
 
+    lines = [value for value in world.values if isinstance(value, PrefixReshare)]
+    assert [line.seq for line in lines] == list(range(len(lines)))
+    for line in lines:
+        line.check()
+        assert line.tenant == "bank", "the other tenant sent the same prompt and found nothing"
+        assert {move.attempt for move in line.moves} <= set(world.attempts)
+        assert all(-move.ns <= in_attempts[move.attempt] for move in line.moves)
+    (shared,) = (line for line in lines if "gw-1:4" in {move.attempt for move in line.moves})
+    (payer, user) = shared.moves
+    assert (payer.attempt, user.attempt, payer.ns) == ("gw-1:3", "gw-1:4", -user.ns)
+    assert 0.05 < user.ns / in_attempts["gw-1:3"] < 0.5, "half of most of the prompt, and of no answer"
+
     loads = [value for value in world.values if isinstance(value, AdapterLoad)]
     by_cause = {cause: [one for one in loads if one.cause is cause and one.activate_ns] for cause in LoadCause}
     assert len(by_cause[LoadCause.WARM]) == 1
@@ -318,7 +340,7 @@ def test_stopped_in_order_it_leaves_no_process_and_every_nanosecond_has_an_owner
 
 
 def test_an_engine_that_cannot_start_says_why_and_leaves_nothing(engine_home: Path, tmp_path: Path) -> None:
-    values: list[MeterWindow | AdapterLoad | EngineSession | EngineCounters] = []
+    values: list[EngineValue] = []
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "config.json").write_text('{"model_type": "llama", "architectures": ["NoSuchModel"]}')
     before = {child.pid for child in psutil.Process().children(recursive=True)}

@@ -12,8 +12,11 @@ from telemetry.engine_time import (
     EngineSession,
     LoadCause,
     MeterWindow,
+    NotBalanced,
     NotConserved,
     Opened,
+    PrefixMove,
+    PrefixReshare,
     SessionEvent,
     Share,
 )
@@ -48,6 +51,15 @@ def test_savings_are_estimates_and_no_part_of_the_window() -> None:
     MeterWindow("m-1", 0, "e1", 0, 10, 1, 0, shares=(share,)).check()
 
 
+@given(st.lists(st.tuples(TEXT, NS), max_size=4), st.integers(-1000, 1000).filter(bool))
+def test_a_reshare_makes_and_loses_nothing(parts: list[tuple[str, int]], stray: int) -> None:
+    moves = tuple(PrefixMove(name, sign * ns) for name, ns in parts for sign in (1, -1))
+    line = PrefixReshare("m-1", 0, "e1", 5, "acme", None, moves)
+    line.check()
+    with pytest.raises(NotBalanced, match=f"moves leave {stray} ns"):
+        replace(line, moves=(*moves, PrefixMove("gw-1:9", stray))).check()
+
+
 @given(conserved_windows())
 def test_a_window_comes_back_as_it_was(window: MeterWindow) -> None:
     assert MeterWindow.from_json(window.to_json()) == window
@@ -58,6 +70,7 @@ def test_a_window_comes_back_as_it_was(window: MeterWindow) -> None:
     [
         AdapterLoad("m-1", 0, "e1", "legal", "ab" * 32, LoadCause.WARM, 5, 7, None, 3, 4, 99, ("gw-1:0", "gw-1:1")),
         AdapterLoad("m-1", 1, "e1", "legal", None, LoadCause.REQUEST, 5, 7),
+        PrefixReshare("m-1", 0, "e1", 5, "acme", "legal", (PrefixMove("gw-1:0", -7), PrefixMove("gw-1:1", 7))),
         EngineSession("m-1", 0, "e1", "s1", SessionEvent.UP, 5, "H100", 2),
         Opened("gw-1", 0, "r1", "acme", 5, "ab" * 16, "legal", "e1"),
         Opened("gw-1", 1, "r2", "acme", 6),
@@ -75,6 +88,11 @@ def test_events_come_back_as_they_were(value: Any) -> None:
         (MeterWindow, '{"emitter":"m-1"}'),
         (AdapterLoad, "{}"),
         (AdapterLoad, '{"cause":"whim","stalled":[]}'),
+        (PrefixReshare, '{"emitter":"m-1","seq":0,"engine":"e1","at_ns":5,"tenant":"acme","adapter":null}'),
+        (
+            PrefixReshare,
+            '{"emitter":"m-1","seq":0,"engine":"e1","at_ns":5,"tenant":"acme","adapter":null,"moves":[["a",1]]}',
+        ),
         (EngineSession, '{"event":"asleep"}'),
         (Opened, '{"emitter":"gw-1"}'),
         (Opened, "7"),

@@ -47,6 +47,21 @@ def test_prices_and_costs_stay_in_their_currency_where_the_invoice_is_in_another
     assert [card["value"][:3] for card in view["highlights"][:2]] == ["USD", "EUR"]
 
 
+def test_lines_of_several_gpu_prices_stand_in_named_groups(cost_plus: Invoice) -> None:
+    assert {row["group"] for row in invoice_view(cost_plus)["lines"]} == {""}
+    *terms, margin = cost_plus.lines
+    dearer = [replace(line, unit_price=D("420.5"), gpu_type="h300") for line in terms]
+    rows = invoice_view(replace(cost_plus, lines=(*terms, *dearer, margin)))["lines"]
+    assert [(row["group"], row["note"]) for row in rows if row["group"] or row["note"]] == [
+        ("h200 at EUR 360.00 per GPU-hour", None), ("h300 at EUR 420.50 per GPU-hour", None),
+    ]  # fmt: skip
+    assert (rows[0]["group"], rows[len(terms)]["group"], rows[-1]["group"]) == (
+        rows[0]["group"],
+        "h300 at EUR 420.50 per GPU-hour",
+        "",
+    )
+
+
 def test_why_no_tax_is_charged_stands_on_the_first_page(draft: Callable[..., Invoice], clinic: Tenant) -> None:
     reverse = clinic.model_copy(update={"tax_treatment": "reverse_charge", "tax_rate": D(0)})
     assert "Reverse charge: the customer owes the tax." in invoice_view(draft(reverse))["terms"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from billing.credit import Reason
 from billing.documents.json_file import invoice_json
 from billing.errors import CreditInvalid
 from billing.explain import explain_request
@@ -154,6 +156,64 @@ def test_an_agreed_credit_is_given_once_and_never_more_than_was_charged(
         issue_agreed(october, "CN-2026-0001", what, example, now)
     with pytest.raises(DocumentMissing, match="no issued document has that number"):
         compare(october, "LL-2026-0099", example, now)
+    check_books(october)
+
+
+def test_late_usage_after_an_agreed_credit_is_charged_and_the_credit_is_not_taken_back(
+    october: Ledger, traffic: Any, example: Catalog, now: datetime, ns: Callable[..., int], tmp_path: Path
+) -> None:
+    issue_agreed(october, "LL-2026-0001", Agreed(D("0.20"), "goodwill"), example, now)
+    assert compare(october, "LL-2026-0001", example, now).outcome == "none"
+    for t0, name, ns_spent in ((ns(2026, 10, 9, 10), "late", 200_000_000), (ns(2026, 11, 3, 10), "next", 100_000_000)):
+        traffic.session(SessionEvent.STARTED, t0, name)
+        traffic.serve("bank", t0, ns_spent)
+        traffic.session(SessionEvent.STOPPED, t0 + 60 * S, name)
+    derive(october, traffic, example, tmp_path, DECEMBER, "2026-10", "2026-11")
+    assert compare(october, "LL-2026-0001", example, DECEMBER).net == D("0.25")
+    (invoice,) = issue_month(october, "2026-11", example, DECEMBER)
+    assert sum(line.amount for line in invoice.lines if line.kind is ChargeKind.CORRECTION) == D("0.25")
+    assert standing(october)["bank"] == D("0.55")
+    assert compare(october, "LL-2026-0001", example, DECEMBER).outcome == "none"
+    check_books(october)
+
+
+@pytest.mark.parametrize(
+    ("reason", "credited", "stands"),
+    [("goodwill", ["0.25"], "0.05"), ("dispute", ["0.05"], "0.25"), ("void", [], "0.00")],
+)
+def test_facts_that_fall_after_an_agreed_credit_give_nothing_twice(
+    october: Ledger, example: Catalog, now: datetime, reason: Reason, credited: list[str], stands: str
+) -> None:
+    """The invoice charged 0.50 and is worth 0.25. Goodwill comes on top; what a dispute gave back already counts first."""
+    issue_agreed(october, "LL-2026-0001", Agreed(None if reason == "void" else D("0.20"), reason), example, now)
+    cheaper = repriced(example, "0.5")
+    write_tenant_cost(october, *month_window("2026-10", cheaper), cheaper, DECEMBER)
+    notes = issue_proposed(october, "LL-2026-0001", cheaper, DECEMBER, "price_corrected")
+    assert [str(note.net) for note in notes] == credited
+    assert standing(october)["bank"] == D(stands)
+    assert issue_proposed(october, "LL-2026-0001", cheaper, DECEMBER, "price_corrected") == []
+    check_books(october)
+
+
+def test_a_request_is_credited_on_its_own_lines_and_all_of_them_void_the_invoice(
+    october: Ledger, example: Catalog, now: datetime
+) -> None:
+    first, second = (
+        row[0] for row in october.ask("SELECT request_id FROM usage WHERE tenant = 'clinic' ORDER BY seq").rows
+    )
+    (clinic,) = [invoice for invoice in issued(october, "2026-10") if invoice.tenant == "clinic"]
+    number = str(clinic.number)
+    what = Agreed(None, "dispute", "It failed.", first)
+    (note,) = issue_agreed(october, number, what, example, now)
+    assert {line.kind for line in note.lines} == {ChargeKind.BASE, ChargeKind.LORA, ChargeKind.COLD, ChargeKind.MARGIN}
+    assert all(line.quantity is not None for line in note.lines)
+    assert note.explanation == f"It failed. Request {first}."
+    assert issue_agreed(october, number, what, example, now) == []
+    (rest,) = issue_agreed(october, number, replace(what, request=second), example, now)
+    assert note.net + rest.net <= clinic.net
+    assert rest.remaining_gross <= D("0.02")
+    with pytest.raises(CreditInvalid, match=f"request nothing: it is on no line of invoice {number}"):
+        issue_agreed(october, number, replace(what, request="nothing"), example, now)
     check_books(october)
 
 

@@ -59,6 +59,8 @@ def test_shares_of_gpu_time_and_revenue_stand_side_by_side_and_the_gateway_gets_
         "memory_cost_per_hour": "0.000000",
         "cost": str(rows["freeride"]["cost"]),
         "revenue": f"{rows['freeride']['revenue']:.18f}",
+        "month": "2026-10",
+        "charged": f"{rows['freeride']['revenue']:.18f}",
     }
     assert snapshot["tenants"]["bank"]["cost"] == snapshot["tenants"]["bank"]["revenue"] == "0"
     assert snapshot["ledger"] == {

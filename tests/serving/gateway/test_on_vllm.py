@@ -23,7 +23,7 @@ from serving.gateway.build import Gateway, build_gateway
 from serving.gateway.catalog_source import CatalogSource
 from serving.tiny_model import TinyModel, builtin_path
 from serving.vllm_engine import VllmEngine, start_vllm
-from telemetry.engine_time import AdapterLoad, EngineCounters, EngineSession, MeterWindow
+from telemetry.engine_time import EngineValue, MeterWindow, PrefixReshare
 from telemetry.metrics import Metrics
 from telemetry.names import Attr
 from telemetry.otlp import parse_line
@@ -48,7 +48,7 @@ class World:
 
     def __init__(self, home: Path, directory: Path, tiny: TinyModel) -> None:
         self.runner = asyncio.Runner()
-        self.values: list[MeterWindow | AdapterLoad | EngineSession | EngineCounters] = []
+        self.values: list[EngineValue] = []
         self.directory = directory
         self.spool = Spool(directory)
         self.home, self.tiny = home, tiny
@@ -127,9 +127,23 @@ def test_a_prefix_is_reused_inside_a_tenant_only_and_every_reply_is_booked(world
             assert "@" not in reply.text
 
     world.run(talk())
-    cached = [record.cached_tokens or 0 for record in world.records()[-4:]]
+    records = world.records()[-4:]
+    cached = [record.cached_tokens or 0 for record in records]
     assert cached[0] == cached[2] == 0
     assert cached[1] == cached[3] > 0
+
+    async def shared() -> list[PrefixReshare]:
+        while len(lines := [value for value in world.values if isinstance(value, PrefixReshare)]) < 2:
+            await asyncio.sleep(0.05)
+        return lines
+
+    lines = world.run(asyncio.wait_for(shared(), 10))
+    for line, (payer, user) in zip(lines, (records[:2], records[2:]), strict=True):
+        line.check()
+        assert (line.tenant, payer.tenant) == (user.tenant, user.tenant)
+        moves = {move.attempt: move.ns for move in line.moves}
+        assert set(moves) == {f"{record.emitter}:{record.seq}" for record in (payer, user)}
+        assert moves[f"{payer.emitter}:{payer.seq}"] < 0, "who came first paid for both"
 
 
 @pytest.mark.parametrize("path", [CHAT, "/v1/completions"])

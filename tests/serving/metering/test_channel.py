@@ -9,7 +9,20 @@ import pytest
 
 from serving.errors import ChannelClosed, EventInvalid
 from serving.metering.channel import Ended, Held, Message, Receiver, Sender, Told, decode, encode
-from serving.metering.events import Aborted, Bye, Entered, Hello, Loaded, LoadSpan, Mark, Row, Rows, Step, Woke
+from serving.metering.events import (
+    Aborted,
+    Bye,
+    Entered,
+    Hello,
+    Loaded,
+    LoadSpan,
+    Mark,
+    PrefixHit,
+    Row,
+    Rows,
+    Step,
+    Woke,
+)
 from telemetry.engine_time import SystemCause
 
 SPAN = LoadSpan("law", "activate", 5, 9, True, 0)
@@ -19,6 +32,18 @@ MESSAGES: list[Message] = [
     Entered("chat-1", "gw-1:0", "bank", None, 12, 4),
     Loaded((SPAN,)),
     Step(7, 10, 20, (Row("chat-1", 12, 0),), (("chat-1", 4),), ("chat-1",), (), (SPAN,), False),
+    Step(
+        8,
+        20,
+        30,
+        (Row("chat-3", 4, 64),),
+        (("chat-3", 64),),
+        (),
+        (),
+        (),
+        True,
+        hits=(PrefixHit("chat-3", "gw-1:0", 0, 64),),
+    ),
     Aborted(("chat-2",), 30, True),
     Held(3, 100, ("law@12345678",), ("law@12345678", "med@12345678")),
     Bye(40),

@@ -21,7 +21,7 @@ from serving.engine import AdapterFiles
 from serving.errors import ServingError
 from serving.metering.accounting import Accountant
 from serving.metering.channel import Held, Message, Receiver
-from serving.metering.events import Aborted, Bye, Entered, Hello, Step, Woke
+from serving.metering.events import Aborted, Bye, Entered, Hello, PrefixHit, Step, Woke
 from serving.metering.profile import DEFAULT_PROFILE
 from serving.tiny_model import TinyModel
 
@@ -90,6 +90,7 @@ class Driver:
         max_tokens: int = 3,
         first: int = 100,
         attempt: str = "",
+        salt: str = "s",
     ) -> None:
         from vllm import SamplingParams
         from vllm.lora.request import LoRARequest
@@ -108,7 +109,7 @@ class Driver:
                 params,
                 None,
                 lora_request=lora,
-                cache_salt="s",
+                cache_salt=salt,
                 block_hasher=self.hasher,
             )
         )
@@ -234,6 +235,72 @@ def test_cached_tokens_are_told_with_the_first_row_only(world: World) -> None:
     assert found.cached_tokens == 96
 
 
+def told_hits(events: list[Message]) -> list[PrefixHit]:
+    return [hit for event in events if isinstance(event, Step) for hit in event.hits]
+
+
+def test_who_computed_what_a_request_found_is_told_and_re_shared_inside_the_tenant(
+    world: World, adapters: list[AdapterFiles]
+) -> None:
+    """A longer prompt goes on where another ended; other tenants, other adapters and answers have no part in it."""
+    driver, heard = world
+    driver.add("first", 100)
+    driver.add("same step", 100)
+    driver.run()
+    driver.add("longer", 170)
+    driver.run()
+    driver.add("last", 200)
+    driver.add("stranger", 100, tenant="shop", salt="t")
+    driver.add("tuned", 100, adapters[0])
+    driver.run()
+    events = heard()
+    assert told_hits(events) == [
+        PrefixHit("same step", "gw-1:first", 0, 96),
+        PrefixHit("longer", "gw-1:first", 0, 96),
+        PrefixHit("last", "gw-1:first", 0, 96),
+        PrefixHit("last", "gw-1:longer", 96, 160),
+    ]
+    accountant = accounted(events)
+    lines = accountant.reshared()
+    assert [line.seq for line in lines] == [0, 1, 2]
+    assert {line.tenant for line in lines} == {"bank"}
+    carried: dict[str, int] = {}
+    for line in lines:
+        line.check()
+        for move in line.moves:
+            carried[move.attempt] = carried.get(move.attempt, 0) + move.ns
+    assert set(carried) == {"gw-1:first", "gw-1:same step", "gw-1:longer", "gw-1:last"}
+    assert carried["gw-1:first"] < 0 < carried["gw-1:same step"] < carried["gw-1:last"]
+    assert accountant.strangers == frozenset()
+
+
+def test_tenants_of_one_sharing_group_find_each_others_prefixes_and_are_not_re_shared(world: World) -> None:
+    driver, heard = world
+    driver.add("first", 100)
+    driver.run()
+    driver.add("sister", 100, tenant="bank 2")
+    driver.run()
+    events = heard()
+    assert told_hits(events) == [PrefixHit("sister", "gw-1:first", 0, 96)]
+    accountant = accounted(events)
+    assert accountant.reshared() == []
+    assert accountant.strangers == {("bank", "bank 2")}
+
+
+@pytest.mark.parametrize("blocks", [6])
+def test_a_prefix_that_had_to_be_given_away_belongs_to_who_computed_it_again(world: World) -> None:
+    driver, heard = world
+    driver.add("first", 100)
+    driver.run()
+    driver.add("crowd", 150, first=700)
+    driver.run()
+    driver.add("again", 100)
+    driver.run()
+    driver.add("last", 100)
+    driver.run()
+    assert told_hits(heard()) == [PrefixHit("last", "gw-1:again", 0, 96)]
+
+
 @pytest.mark.parametrize("blocks", [8])
 def test_a_preempted_request_pays_for_its_repetition_in_nobodys_name(world: World) -> None:
     driver, heard = world
@@ -242,6 +309,7 @@ def test_a_preempted_request_pays_for_its_repetition_in_nobodys_name(world: Worl
     driver.run()
     events = heard()
     preempted = {name for event in events if isinstance(event, Step) for name in event.preempted}
+    assert told_hits(events) == [], "what a request finds of itself when it comes back is no hit"
     assert preempted, "seven blocks were enough for three requests of four blocks each"
     accountant = accounted(events)
     assert accountant.totals.owners["recompute"] > 0

@@ -1,0 +1,104 @@
+"""`loraledger quarantine`: what could not be booked and why; tried again, or given up with a reason."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from loraledger import console
+from loraledger.commands.options import CatalogFile, Dsn, Home, Json, settings
+
+if TYPE_CHECKING:
+    from billing.store.quarantine import Waiting
+
+_SHOWN = 12
+"""Digits of an id: enough to name an entry, few enough to type."""
+
+Ids = Annotated[
+    list[str] | None, typer.Argument(metavar="ID...", help="Ids of entries, or their first digits.", show_default=False)
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    group = typer.Typer(rich_markup_mode=None)
+    group.callback(invoke_without_command=True)(entries)
+    group.command()(release)
+    group.command()(retry)
+    app.add_typer(group, name="quarantine")
+
+
+def entries(
+    ctx: typer.Context,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also those that were accepted later, or released.")
+    ] = False,
+    catalog: CatalogFile = None,
+    home: Home = None,
+    dsn: Dsn = None,
+    json: Json = False,
+) -> None:
+    """List what could not be booked, and why. A month with an open entry cannot be closed."""
+    from billing.store.quarantine import listed
+    from loraledger.books import Books
+
+    if ctx.invoked_subcommand is not None:
+        return
+    with Books.of(settings(home, catalog, dsn)).open() as ledger:
+        found = listed(ledger, resolved=everything)
+    if json:
+        console.say_json([asdict(entry) for entry in found])
+    else:
+        _show(found)
+
+
+def release(
+    ids: Ids,
+    reason: Annotated[str, typer.Option(help="Why it is given up; kept with the entry.")],
+    catalog: CatalogFile = None,
+    home: Home = None,
+    dsn: Dsn = None,
+    json: Json = False,
+) -> None:
+    """Give entries up for good. They are kept with the reason (`--all` lists them) and hold up no month any more."""
+    from billing.store.quarantine import release as give_up
+    from loraledger.books import Books
+
+    books = Books.of(settings(home, catalog, dsn))
+    with books.open() as ledger:
+        done = give_up(ledger, ids or [], reason, books.clock())
+    if json:
+        console.say_json({"released": [entry.id for entry in done]})
+    else:
+        console.out.print(f"{len(done)} released of {len(ids or [])} named; the others were resolved before")
+
+
+def retry(ids: Ids = None, catalog: CatalogFile = None, home: Home = None, dsn: Dsn = None, json: Json = False) -> None:
+    """Take entries whose cause is gone: those named, or all. Exit code 1 when one still waits."""
+    from billing.store.retry import retry as again
+    from loraledger.books import Books
+
+    books = Books.of(settings(home, catalog, dsn))
+    with books.open() as ledger:
+        taken, waiting = again(ledger, ids or [], books.catalog, books.clock())
+    if json:
+        console.say_json({"taken": [entry.id for entry in taken], "waiting": [asdict(entry) for entry in waiting]})
+    else:
+        console.out.print(f"{len(taken)} taken, {len(waiting)} still wait")
+        if waiting:
+            _show(waiting)
+    if waiting:
+        raise SystemExit(console.FAILED)
+
+
+def _show(found: list[Waiting]) -> None:
+    """Two lines each: reasons are sentences, and a table would cut them."""
+    for entry in found:
+        when = f"{entry.event_time:%Y-%m-%d %H:%M:%S} UTC" if entry.event_time else "time unknown, holds up every month"
+        where = ", ".join(text for text in (entry.tenant, when, entry.source) if text)
+        console.out.print(f"{entry.id[:_SHOWN]}  {where}: {entry.resolution or 'open'}", markup=False)
+        console.out.print(f"  {' '.join(entry.reason.split())}", markup=False)
+    if not found:
+        console.out.print("nothing is in quarantine")
