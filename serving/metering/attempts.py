@@ -57,11 +57,19 @@ class Attempt:
         """Whether any of its requests is still there."""
         return any(not request.left for request in self.requests)
 
-    def add(self, at_ns: int, parts: tuple[int, int, int, int, int]) -> None:
-        """Add base, adapter, recompute and the two saved figures to the quarter hour that holds `at_ns`."""
-        into = self.slices.setdefault(at_ns - at_ns % QUARTER_NS, [0, 0, 0, 0, 0])
-        for i, part in enumerate(parts):
-            into[i] += part
+    def add(
+        self, at_ns: int, base_ns: int, adapter_ns: int, recompute_ns: int, saved_base_ns: int, saved_adapter_ns: int
+    ) -> None:
+        """Add to the quarter hour that holds `at_ns`."""
+        quarter = at_ns - at_ns % QUARTER_NS
+        into = self.slices.get(quarter)
+        if into is None:
+            into = self.slices[quarter] = [0, 0, 0, 0, 0]
+        into[0] += base_ns
+        into[1] += adapter_ns
+        into[2] += recompute_ns
+        into[3] += saved_base_ns
+        into[4] += saved_adapter_ns
 
 
 @dataclass(slots=True)
@@ -83,6 +91,8 @@ class Request:
 
     def work(self, row: Row) -> RowWork:
         """The row as the step model sees it. Repeated tokens come in one chunk, so they count as prefill."""
+        if row.before >= self.prompt and row.before >= self.lost:
+            return RowWork(0, row.tokens, row.before, self.adapter, 0, self.id)
         prefill = min(max(max(self.prompt, self.lost) - row.before, 0), row.tokens)
         again = min(max(self.lost - row.before, 0), row.tokens)
         return RowWork(prefill, row.tokens - prefill, row.before, self.adapter, again, self.id)

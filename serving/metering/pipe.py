@@ -25,7 +25,7 @@ _BUFFER_BYTES: Final = 4 << 20
 _FRAME_BYTES: Final = 1 << 20
 _LATE_FRAMES: Final = 100_000
 """Frames kept while the other end is slow: minutes of steps, some tens of megabytes."""
-_LOOK_S: Final = 0.002
+_LOOK_S: Final = 0.005
 _BUSY_S: Final = 0.1
 """While frames come at least this often, the receiver looks every `_LOOK_S`."""
 _FLAGS: Final = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL

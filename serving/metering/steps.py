@@ -15,6 +15,7 @@ from serving.metering.split import RowShare, deal
 from serving.metering.windows import WindowBook, minutes
 from telemetry.engine_time import SystemCause
 
+_NOTHING: Final = (0, 0)
 STALL_FACTOR: Final = 3
 """What a step takes above this many times its prediction belongs to nobody in it."""
 
@@ -40,7 +41,7 @@ def book_step(
     saved: list[tuple[int, int]] = []
     for row in step.rows:
         request = attempts.find(row, start_ns)
-        saving = (0, 0)
+        saving = _NOTHING
         if request.cached is None:
             request.cached = request.reached = cached.get(row.request, row.before)
             request.scheduled_ns = start_ns
@@ -54,7 +55,8 @@ def book_step(
     free = [_free(piece, spans) for piece in pieces]
     predicted = profile.predict_ns(works)
     stall = max(sum(free) - STALL_FACTOR * predicted, 0) if predicted else 0
-    saved = [scaled(saving, sum(free) - stall, predicted) for saving in saved]
+    net_ns = sum(free) - stall
+    saved = [scaled(saving, net_ns, predicted) if saving != _NOTHING else saving for saving in saved]
     took = [0] * len(works)
     parts = zip(pieces, free, deal(stall, free), deal(predicted, free), strict=True)
     for (start, end), net, stalled, expected in parts:
@@ -66,7 +68,10 @@ def book_step(
         else:
             book.system(SystemCause.EMPTY_STEP, net)
         for request, work, share, saving in zip(requests, works, shares, saved, strict=True):
-            book.share(request.attempt, share, _first_time(work) if last else (0, 0), saving if last else (0, 0))
+            if last:
+                book.share(request.attempt, share, _first_time(work), saving)
+            else:
+                book.share(request.attempt, share)
         took = [ns + sum(share) for ns, share in zip(took, shares, strict=True)] if shares else took
         _book_loads(start, end, spans, requests, book)
         book.step(expected, last)
@@ -84,6 +89,8 @@ def scaled(saving: tuple[int, int], took_ns: int, predicted_ns: int) -> tuple[in
 
 def _first_time(work: RowWork) -> tuple[int, int]:
     """Prefill and decode tokens of a row that had not been computed before."""
+    if not work.recompute:
+        return work.prefill, work.decode
     return max(work.prefill - work.recompute, 0), work.decode - max(work.recompute - work.prefill, 0)
 
 

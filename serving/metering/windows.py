@@ -97,18 +97,31 @@ class WindowBook:
         self, attempt: Attempt, share: RowShare, tokens: tuple[int, int] = (0, 0), saved: tuple[int, int] = (0, 0)
     ) -> None:
         """Time of one attempt, here and in the attempt's own slices."""
-        if not (any(share) or any(tokens) or any(saved)):
+        # Called for every row of every step: written out, since loops over seven fields would cost most of the accounting.
+        base_ns, adapter_ns, recompute_ns = share
+        prefill, decode = tokens
+        saved_base_ns, saved_adapter_ns = saved
+        if not (base_ns or adapter_ns or recompute_ns or prefill or decode or saved_base_ns or saved_adapter_ns):
             return
-        into = self._shares.setdefault((attempt.key, attempt.adapter), [0] * 7)
-        for i, part in enumerate((*share, *tokens, *saved)):
-            into[i] += part
-        self._tenants[attempt.key] = attempt.tenant
-        attempt.add(self.cursor, (*share, *saved))
-        totals, tenant, measured = self._totals, attempt.tenant, share.base_ns + share.adapter_ns
+        key = attempt.key, attempt.adapter
+        into = self._shares.get(key)
+        if into is None:
+            into = self._shares[key] = [0] * 7
+            self._tenants[attempt.key] = attempt.tenant
+        into[0] += base_ns
+        into[1] += adapter_ns
+        into[2] += recompute_ns
+        into[3] += prefill
+        into[4] += decode
+        if saved_base_ns or saved_adapter_ns:
+            into[5] += saved_base_ns
+            into[6] += saved_adapter_ns
+        attempt.add(self.cursor, base_ns, adapter_ns, recompute_ns, saved_base_ns, saved_adapter_ns)
+        totals, tenant, measured = self._totals, attempt.tenant, base_ns + adapter_ns
         totals.owners["tenants"] += measured
-        totals.owners["recompute"] += share.recompute_ns
+        totals.owners["recompute"] += recompute_ns
         totals.tenant_ns[tenant] = totals.tenant_ns.get(tenant, 0) + measured
-        totals.tenant_adapter_ns[tenant] = totals.tenant_adapter_ns.get(tenant, 0) + share.adapter_ns
+        totals.tenant_adapter_ns[tenant] = totals.tenant_adapter_ns.get(tenant, 0) + adapter_ns
 
     def move(self, to_ns: int) -> None:
         """All time up to `to_ns`, at most the end of the cursor's minute, is booked."""
