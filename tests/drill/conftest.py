@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
@@ -32,6 +33,11 @@ FASTER = 60
 """In the drill a minute of the rules is a second."""
 TARGET_GONE_S = 8
 """A scrape takes as long here as anywhere, and may take no longer than the second between two of them: several must fail."""
+SYSTEM_OF_A_TRICKLE = Decimal("0.05")
+"""The drill's everyday load is one short request at a time. A step of one row of the tiny model takes a few milliseconds, and of
+that the engine's loop is more than the 1 % that holds for an engine with work."""
+DRIFT_OF_A_TRICKLE = Decimal("0.8")
+"""A step after a pause finds cold caches, and takes up to 1.7 x what the model of a busy engine predicts."""
 PATIENCE_S = 60.0
 CHAT = "/v1/chat/completions"
 AT_ONCE = 24
@@ -153,7 +159,11 @@ class Watch:
     def __init__(self, directory: Path, target: str) -> None:
         self._directory, self._target = directory, target
         faster = DEFAULT.compressed(FASTER)
-        self._promises = replace(faster, fleet=replace(faster.fleet, target_gone_for=TARGET_GONE_S))
+        self._promises = replace(
+            faster,
+            fleet=replace(faster.fleet, target_gone_for=TARGET_GONE_S),
+            ledger=replace(faster.ledger, system=SYSTEM_OF_A_TRICKLE, drift=DRIFT_OF_A_TRICKLE),
+        )
         self.receiver = Receiver()
         self.causes: dict[str, float] = {}
         self._stack = ExitStack()

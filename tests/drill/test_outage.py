@@ -62,11 +62,14 @@ TOUR = (
     ("forge", "code-review"),
 )
 """Every adapter in turn: twice as many as the host tier holds."""
+IS_BUSY = os.getloadavg()[0] > (os.cpu_count() or 1)
 BUSY_MACHINE = frozenset(
     {"LoraEngineTimeSystemHigh", "LoraStepModelDrift", "LoraColdStartSlow", "LoraErrorBudgetBurnSlow"}
+    if IS_BUSY
+    else ()
 )
-"""They may come, truly, where other work fights for the processors of this machine: it serves fewer good requests beside the
-slow ones, and later. No cause of the drill makes them."""
+"""They may come, truly, where other work already fights for the processors of this machine: it serves fewer good requests beside
+the slow ones, and later. No cause of the drill makes them."""
 EXPECTED = {
     "LoraGpuMemoryCritical": ("page", {"gpu": "cpu-0"}),
     "LoraTenantLatencyYellow": ("ticket", {"tenant": "clinic"}),
