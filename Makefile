@@ -40,11 +40,14 @@ check: setup ## Format, lint, types, contracts, generated files in step
 	@.venv/bin/lint-imports
 	@$(python) -m loraledger dashboards --check
 	@$(python) -m loraledger alerts --check
+	@$(python) -m alerts.metrics_page --check
+	@$(python) -m loraledger check --schema | diff -q - catalog/schema.json
 
 .PHONY: generate
 generate: setup ## Write alerts/generated, dashboards/generated, docs/metrics.md and the catalog's JSON Schema anew
 	@$(python) -m loraledger dashboards
 	@$(python) -m loraledger alerts
+	@$(python) -m alerts.metrics_page
 	@$(python) -m loraledger check --schema > catalog/schema.json
 
 .PHONY: bench

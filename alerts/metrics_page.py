@@ -21,6 +21,8 @@ What a gateway exposes on `/metrics`, from `telemetry/names.py`. This page is ge
 
 - Billing never reads metrics; invoices come from usage records and the ledger.
 - Gauges that are ratios or percentiles state their window; beside each stand the counters it comes from, so that other windows can be computed.
+- A gateway is one process with one registry and is one target, so no worker's series hides another's; rules and boards sum over targets, or take
+  the largest where every gateway shows the same figure. A restart is a counter reset, which `increase` and `rate` know.
 - Label values are bounded, see the last table. What lies beyond a cap becomes `other` and counts in `loraledger_label_overflow_total`.
 - The latency promise is judged on `lora_request_slo_ratio` (latency / SLO), whose bounds are the alert thresholds: "P99 above 1.1 x SLO" is exactly
   "more than 1 % of requests above 1.1", without interpolation. Failures count as above every bound.
