@@ -28,6 +28,11 @@ def model_drift(promises: Promises) -> str:
     return f"abs({share(measured, f'{predicted} >= {ledger.min_busy_seconds}')} - 1)"
 
 
+def stalled(promises: Promises) -> str:
+    """Seconds of an engine's steps above three times their prediction."""
+    return total(names.SYSTEM_TIME, "engine", duration(promises.ledger.stall_window), 'cause="stall"')
+
+
 def _counted(
     name: str, promise: str, metric: Metric, window: int, summary: str, description: str, *, critical: bool = False
 ) -> Alert:
@@ -135,6 +140,16 @@ def record_group(promises: Promises) -> Group:
                 f"{ledger.system:f}",
                 "{{ $value | humanizePercentage }} of the busy time of engine {{ $labels.engine }} is system time",
                 f"Engine loop, empty steps and stalls should stay below {percent(ledger.system)}; the provider carries them.",
+            ),
+            Alert(
+                name="LoraEngineStall",
+                promise="attribution",
+                severity="warning",
+                expr=f"{stalled(promises)} > {ledger.stall_seconds:f}",
+                for_=0,
+                summary="Engine {{ $labels.engine }} stood still for {{ $value | humanizeDuration }}",
+                description="Steps took more than three times what their rows explain. Nobody is charged for the rest, but everybody waited.",
+                board=PIPELINE,
             ),
             Alert(
                 name="LoraStepModelDrift",

@@ -118,6 +118,8 @@ class Ledger:
     unattributed: Decimal = Decimal("0.001")
     system: Decimal = Decimal("0.01")
     drift: Decimal = Decimal("0.10")
+    stall_seconds: Decimal = Decimal("1")
+    stall_window: int = 5 * MINUTE
     engine_time_window: int = HOUR
     engine_time_for: int = 10 * MINUTE
     min_busy_seconds: int = MINUTE

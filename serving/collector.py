@@ -95,6 +95,11 @@ class Collector:
         with self._lock:
             return dict(self._accountant.totals.owners)
 
+    def system_ns(self) -> dict[str, int]:
+        """Measured time so far that belongs to the system, by cause."""
+        with self._lock:
+            return dict(self._accountant.totals.causes)
+
     def predicted_ns(self) -> int:
         """What the step model predicted for the steps so far."""
         with self._lock:

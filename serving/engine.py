@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -54,7 +54,7 @@ class EngineState:
 
     `slots` are the served names in device slots; each slot takes `slot_bytes`, padded, whatever the adapter's rank.
     `owner_ns` is measured time so far by owner: tenants, cold, recompute, system, idle, unattributed; `predicted_ns` is what
-    the step model predicted for the steps so far.
+    the step model predicted for the steps so far, `system_ns` is the owner `system` by cause.
     `gaps` counts meter events that never arrived, `faults` those that could not be accounted for; both should be 0.
     """
 
@@ -69,6 +69,7 @@ class EngineState:
     faults: int = 0
     kv_block_bytes: int = 0
     predicted_ns: int = 0
+    system_ns: Mapping[str, int] = field(default_factory=dict)
 
 
 class EngineDoor(Protocol):

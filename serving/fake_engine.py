@@ -244,6 +244,7 @@ class FakeEngine:
             gaps=self.accountant.gaps,
             kv_block_bytes=self.device.kv_block_bytes,
             predicted_ns=self.accountant.totals.predicted_ns,
+            system_ns=dict(self.accountant.totals.causes),
         )
 
     async def healthy(self) -> bool:

@@ -194,6 +194,7 @@ class VllmEngine:
             memory_bytes=self._engine.memory_bytes,
             owner_ns=self._collector.owner_ns(),
             predicted_ns=self._collector.predicted_ns(),
+            system_ns=self._collector.system_ns(),
             gaps=self._collector.gaps,
             faults=self._collector.faults,
             kv_block_bytes=self._engine.kv_cache_bytes // max(held.kv_blocks_total, 1),

@@ -164,6 +164,13 @@ ENGINE_TIME: Final = Metric(
     "s",
     "Engine wall time by owner: tenants, cold, recompute, system, idle, unattributed.",
 )
+SYSTEM_TIME: Final = Metric(
+    "loraledger_engine_system_seconds_total",
+    "counter",
+    ("engine", "cause"),
+    "s",
+    "Engine wall time of the owner `system`, by cause: why it belongs to nobody although requests were there.",
+)
 STEP_PREDICTED: Final = Metric(
     "loraledger_step_predicted_seconds_total",
     "counter",
@@ -299,6 +306,7 @@ LABEL_BOUNDS: Final[dict[str, str]] = {
     "reason": "hit, miss, evict, denied, unknown, client_abort",
     "engine": "engines of the catalog",
     "owner": "tenants, cold, recompute, system, idle, unattributed",
+    "cause": "loop, meter, intake, utility, empty_step, stall",
     "label": "names of the capped labels",
     "what": "spool, spans, collector",
     "gen_ai_operation_name": "chat, text_completion, embeddings",

@@ -37,6 +37,7 @@ from telemetry.names import (
     SPOOL_ERRORS,
     SPOOL_LINES,
     STEP_PREDICTED,
+    SYSTEM_TIME,
     TENANT_COST,
     TENANT_REVENUE,
     WARM_HITS,
@@ -131,6 +132,8 @@ def engine_up(metrics: Metrics, engine_id: str, up: bool) -> None:
 def _engine(metrics: Metrics, catalog: Catalog, engine_id: str, state: EngineState) -> None:
     for owner, ns in state.owner_ns.items():
         metrics.advance(ENGINE_TIME, ns / 1e9, engine=engine_id, owner=owner)
+    for cause, ns in state.system_ns.items():
+        metrics.advance(SYSTEM_TIME, ns / 1e9, engine=engine_id, cause=cause)
     metrics.advance(STEP_PREDICTED, state.predicted_ns / 1e9, engine=engine_id)
     engine = catalog.engine(engine_id)
     parallel = str(engine.gpu_count if engine is not None else 1)

@@ -23,6 +23,8 @@ class Totals:
     owners: dict[str, int] = field(
         default_factory=lambda: dict.fromkeys(("tenants", "cold", "recompute", "system", "idle", "unattributed"), 0)
     )
+    causes: dict[str, int] = field(default_factory=lambda: dict.fromkeys((cause.value for cause in SystemCause), 0))
+    """The owner `system` by cause."""
     tenant_ns: dict[str, int] = field(default_factory=dict)
     tenant_adapter_ns: dict[str, int] = field(default_factory=dict)
     predicted_ns: int = 0
@@ -81,6 +83,7 @@ class WindowBook:
         if ns:
             self._system[cause.value] = self._system.get(cause.value, 0) + ns
             self._totals.owners["system"] += ns
+            self._totals.causes[cause.value] += ns
 
     def cold(self, adapter: str, ns: int) -> None:
         """Time that loading `adapter` took."""
