@@ -33,11 +33,10 @@ FASTER = 60
 """In the drill a minute of the rules is a second."""
 TARGET_GONE_S = 8
 """A scrape takes as long here as anywhere, and may take no longer than the second between two of them: several must fail."""
-SYSTEM_OF_A_TRICKLE = Decimal("0.05")
-"""The drill's everyday load is one short request at a time. A step of one row of the tiny model takes a few milliseconds, and of
-that the engine's loop is more than the 1 % that holds for an engine with work."""
-DRIFT_OF_A_TRICKLE = Decimal("0.8")
-"""A step after a pause finds cold caches, and takes up to 1.7 x what the model of a busy engine predicts."""
+SYSTEM_OF_A_TRICKLE, DRIFT_OF_A_TRICKLE = Decimal("0.15"), Decimal("2")
+"""The drill's everyday load is one short request at a time. A step of one row of the tiny model takes a few milliseconds, and after a
+pause it finds cold caches: it takes about twice what the model of a busy engine predicts, and the engine's loop and empty steps are about
+5 % of it, where 1 % holds for an engine with work."""
 PATIENCE_S = 60.0
 CHAT = "/v1/chat/completions"
 AT_ONCE = 24
@@ -241,11 +240,12 @@ class Watch:
         )
         return notice
 
-    def settled(self, ignoring: frozenset[str]) -> None:
+    def settled(self, ignoring: Callable[[], frozenset[str]]) -> None:
         """Wait until everything that was heard has ended, apart from alerts of these names."""
 
         def ended() -> bool:
-            last = {(n.receiver, str(n.labels)): n for n in self.receiver.notices if n.name not in ignoring}
+            ignored = ignoring()
+            last = {(n.receiver, str(n.labels)): n for n in self.receiver.notices if n.name not in ignored}
             return all(notice.status == "resolved" for notice in last.values())
 
         wait_for(ended, lambda: f"the end of all alerts, heard:\n{timeline(self.receiver.notices)}")

@@ -62,14 +62,17 @@ TOUR = (
     ("forge", "code-review"),
 )
 """Every adapter in turn: twice as many as the host tier holds."""
-IS_BUSY = os.getloadavg()[0] > (os.cpu_count() or 1)
 BUSY_MACHINE = frozenset(
-    {"LoraEngineTimeSystemHigh", "LoraStepModelDrift", "LoraColdStartSlow", "LoraErrorBudgetBurnSlow"}
-    if IS_BUSY
-    else ()
+    {
+        "LoraEngineTimeSystemHigh",
+        "LoraEngineStall",
+        "LoraStepModelDrift",
+        "LoraColdStartSlow",
+        "LoraErrorBudgetBurnSlow",
+    }
 )
-"""They may come, truly, where other work already fights for the processors of this machine: it serves fewer good requests beside
-the slow ones, and later. No cause of the drill makes them."""
+"""They may come, truly, while other work fights for the processors of this machine: it serves fewer good requests beside the slow
+ones, and later. No cause of the drill makes them, and on a machine of its own none may come."""
 EXPECTED = {
     "LoraGpuMemoryCritical": ("page", {"gpu": "cpu-0"}),
     "LoraTenantLatencyYellow": ("ticket", {"tenant": "clinic"}),
@@ -105,6 +108,11 @@ def declared() -> dict[str, Any]:
     raw["prices"]["gpu_hours"][0]["per_hour"] = "36000"
     plan_of(raw, "freeride", "2")
     return raw
+
+
+def fought_for() -> bool:
+    """Whether more work wants the processors than there are; the drill alone wants less."""
+    return os.getloadavg()[0] > (os.cpu_count() or 1)
 
 
 def tenant_of(raw: dict[str, Any], tenant: str) -> dict[str, Any]:
@@ -172,6 +180,13 @@ class Night:
     scrape: str = ""
     panels: dict[str, int] = field(default_factory=dict)
     figures: dict[str, dict[str, Any]] = field(default_factory=dict)
+    tolerated: frozenset[str] = frozenset()
+
+    def tolerates(self) -> frozenset[str]:
+        """Alerts that may have come because the machine was not the drill's alone at some moment that was looked at."""
+        if fought_for():
+            self.tolerated = BUSY_MACHINE
+        return self.tolerated
 
 
 class Books:
@@ -294,7 +309,7 @@ def _run(night: Night, drill: Drill) -> None:
     drill.fill_the_disk()
     drill.defeat_the_warm_pool()
     drill.settle_the_books(lost)
-    watch.settled(BUSY_MACHINE)
+    watch.settled(night.tolerates)
     load.rest()
     night.statuses, night.groups = dict(load.statuses), watch.ask("rules")["groups"]
     night.scrape = httpx.get(f"{stage.server.url}/metrics", timeout=10).text
@@ -330,7 +345,7 @@ def night(
                 server.kill()
                 with ServeProcess(settings, lambda _: None, int(target.rpartition(":")[2])):
                     watch.expect("LoraTargetGone")
-                    watch.settled(BUSY_MACHINE)
+                    watch.settled(night.tolerates)
                     # Here the night ends: what the watch hears of the end of this gateway is no part of it.
                     night.notices, night.causes = list(watch.receiver.notices), watch.causes
             finally:
@@ -340,7 +355,7 @@ def night(
 
 
 def test_the_right_alerts_arrive_and_only_those(night: Night) -> None:
-    heard = {n.name for n in night.notices} - BUSY_MACHINE
+    heard = {n.name for n in night.notices} - night.tolerated
     assert heard == set(EXPECTED), night.timeline
 
 
