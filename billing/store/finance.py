@@ -60,6 +60,7 @@ def stream_gaps(ledger: Ledger, start_ns: int, end_ns: int) -> dict[str, int]:
         "window": EventName.WINDOW,
         "session": EventName.SESSION,
         "load": EventName.LOAD,
+        "reshare": EventName.RESHARE,
         "opened": EventName.OPENED,
     }
     rows = ledger.read("stream_gaps", {"start_ns": start_ns, "end_ns": end_ns, **names})

@@ -13,6 +13,7 @@ from billing.store.catalog_history import remember_catalog
 from billing.store.clickhouse import Ledger
 from billing.store.engine_time import write_engine_time
 from billing.store.explain import request_times
+from billing.store.finance import stream_gaps
 from billing.store.ingest import ingest
 from billing.store.tenant_cost import write_tenant_cost
 from billing.store.usage import book_spans
@@ -69,11 +70,13 @@ def test_requests_have_the_line_beside_what_was_measured_and_the_books_are_as_wi
         line_of(1, ns(2026, 11, 1, 0, 0, 1), "campus", (first, -10 * MS), (second, -10 * MS), (third, 20 * MS)),
     ]
     traffic.lines = []
+    traffic.event(EventName.RESHARE, lines[1], lines[1].at_ns)
+    derive(traffic.write(tmp_path / "later"))
+    assert stream_gaps(ledger, t0, t0 + HOUR) == {f"{EventName.RESHARE} meter-1": 1}, "a lost line is seen"
     for line in lines:
         traffic.event(EventName.RESHARE, line, line.at_ns)
-    derive(traffic.write(tmp_path / "later"))
-    traffic.event(EventName.RESHARE, lines[0], lines[0].at_ns)
     derive(traffic.write(tmp_path / "again"))
+    assert stream_gaps(ledger, t0, t0 + HOUR) == {}
     assert ledger.ask(BOOKS).rows == books
 
     shown = ledger.ask(
