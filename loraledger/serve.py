@@ -24,30 +24,14 @@ from serving.metering.models import StepModel, load
 from serving.metering.profile import DEFAULT_PROFILE
 from serving.tiny_model import BUILTIN_BASE, builtin_path, is_builtin, make_builtin
 from serving.vllm_engine import start_vllm
-from telemetry.engine_time import (
-    AdapterLoad,
-    EngineCounters,
-    EngineSession,
-    EngineValue,
-    MeterWindow,
-    PrefixReshare,
-)
+from telemetry.engine_lines import engine_line
+from telemetry.engine_time import EngineValue
 from telemetry.forward import Both, Forwarder
 from telemetry.metrics import Metrics
-from telemetry.names import EventName
-from telemetry.otlp import event_line
 from telemetry.spool import Spool
 from telemetry.tracing import Tracing
 
 log = logging.getLogger(__name__)
-
-EVENTS = {
-    MeterWindow: EventName.WINDOW,
-    AdapterLoad: EventName.LOAD,
-    EngineSession: EventName.SESSION,
-    EngineCounters: EventName.COUNTERS,
-    PrefixReshare: EventName.RESHARE,
-}
 
 
 class PortTaken(OSError):
@@ -144,14 +128,7 @@ async def _answer(
 
 
 def _record(spool: Spool, value: EngineValue) -> None:
-    at_ns = (
-        value.end_ns
-        if isinstance(value, MeterWindow)
-        else value.start_ns
-        if isinstance(value, AdapterLoad)
-        else value.at_ns
-    )
-    spool.append(event_line(EVENTS[type(value)], value.to_json(), at_ns, {}, value.emitter, value.seq))
+    spool.append(engine_line(value))
 
 
 def step_profile(engine: Engine, base_model: BaseModelSpec, progress: Callable[[str], None]) -> StepModel:

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from billing.periods import BillingMonth
 from loraledger import console
-from loraledger.commands.options import CatalogFile, Dsn, Home, Json, settings
+from loraledger.commands.options import CatalogFile, Dsn, Home, Json, open_books
 
 if TYPE_CHECKING:
     from billing.store.ingest import IngestReport
@@ -41,7 +41,7 @@ def ingest(
 ) -> None:
     """Take what is new into the ledger. Ingesting twice changes nothing; bad lines are kept in quarantine with a reason,
     and then the exit code is 1, though everything else was taken."""
-    books = _books(home, catalog, dsn)
+    books = open_books(home, catalog, dsn)
     columns = (TextColumn("ingest"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"), TimeElapsedColumn())
     with Progress(*columns, console=console.err, transient=True, disable=json or not console.err.is_terminal) as bar:
         task = bar.add_task("ingest")
@@ -74,7 +74,7 @@ def close(
     json: Json = False,
 ) -> None:
     """Close a month that is over and issue its invoices; exit 3 with the list of what is red. Again, it changes nothing."""
-    make(_books(home, catalog, dsn), BillingMonth(month).text, True, json, grace_hours)
+    make(open_books(home, catalog, dsn), BillingMonth(month).text, True, json, grace_hours)
 
 
 def make(books: Books, month: str, issue: bool, json: bool, grace_hours: int = 0) -> None:
@@ -107,7 +107,7 @@ def reconcile(
     an engine's own counters do not fit and no cause says why."""
     from loraledger.report import show_engine_gaps, show_reconciliation, show_system
 
-    books = _books(home, catalog, dsn)
+    books = open_books(home, catalog, dsn)
     found = books.reconcile(BillingMonth(month).text)
     gaps = books.engine_gaps(BillingMonth(month).text)
     if json:
@@ -130,7 +130,7 @@ def sql(
     json: Json = False,
 ) -> None:
     """Ask the ledger; reads only. --json gives a list of objects."""
-    with _books(home, catalog, dsn).open() as ledger:
+    with open_books(home, catalog, dsn).open() as ledger:
         answer = ledger.ask(query)
     if json:
         console.say_json(answer.dicts())
@@ -141,12 +141,6 @@ def sql(
     else:
         sys.stdout.write("\t".join(answer.columns) + "\n")
         sys.stdout.writelines("\t".join(_cell(c) for c in row) + "\n" for row in answer.rows)
-
-
-def _books(home: Path | None, catalog: Path | None, dsn: str | None) -> Books:
-    from loraledger.books import Books
-
-    return Books.of(settings(home, catalog, dsn))
 
 
 def _cell(value: Any) -> str:

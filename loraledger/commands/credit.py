@@ -10,7 +10,7 @@ import typer
 from billing.errors import PeriodInvalid
 from billing.periods import BillingMonth
 from loraledger import console
-from loraledger.commands.options import CatalogFile, Dsn, Home, Json, settings
+from loraledger.commands.options import CatalogFile, Dsn, Home, Json, open_books
 
 if TYPE_CHECKING:
     from billing.corrections import Difference
@@ -58,9 +58,8 @@ def credit(
     What was charged too little is not credited: it comes as a correction on the tenant's next invoice by itself. Issued
     again, nothing is issued: what was credited is no longer due.
     """
-    from loraledger.books import Books
 
-    books = Books.of(settings(home, catalog, dsn))
+    books = open_books(home, catalog, dsn)
     if (void, net is not None, request is not None).count(True) > 1:
         raise console.fail("could not credit: give one of --net, --request and --void", console.INVALID)
     if void or net is not None or request is not None:

@@ -9,7 +9,7 @@ import typer
 
 from billing.periods import BillingMonth
 from loraledger import console
-from loraledger.commands.options import CatalogFile, Dsn, Home, Json, settings
+from loraledger.commands.options import CatalogFile, Dsn, Home, Json, open_books
 
 if TYPE_CHECKING:
     from billing.store.clickhouse import FileForm
@@ -47,12 +47,11 @@ def focus(
 ) -> None:
     """Export a month as FOCUS: charges by hour and adapter that sum to each invoice to the cent."""
     from billing.store.focus import focus_file, focus_rows, write_charges
-    from loraledger.books import Books
 
     if (form := _FORMS.get(out.suffix.lower())) is None:
         raise console.fail(f"could not export to {out}: the name must end in .csv or .parquet", console.INVALID)
     text = BillingMonth(month).text
-    books = Books.of(settings(home, catalog, dsn))
+    books = open_books(home, catalog, dsn)
     if tenant is not None and books.catalog.tenant(tenant) is None:
         raise console.fail(f"could not export: the catalog has no tenant {tenant!r}", console.INVALID)
     with books.open() as ledger:

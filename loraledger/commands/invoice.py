@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 from billing.periods import BillingMonth
 from loraledger import console
 from loraledger.commands.books import Month, make
-from loraledger.commands.options import CatalogFile, Dsn, Home, Json, settings
+from loraledger.commands.options import CatalogFile, Dsn, Home, Json, open_books
 
 if TYPE_CHECKING:
     from billing.explain import AttemptTime, Explained, Share
@@ -42,9 +42,8 @@ def register(app: typer.Typer) -> None:
 
 def draft(month: Month, catalog: CatalogFile = None, home: Home = None, dsn: Dsn = None, json: Json = False) -> None:
     """Write draft invoices (watermarked, unnumbered) of what the ledger knows of the month so far."""
-    from loraledger.books import Books
 
-    make(Books.of(settings(home, catalog, dsn)), BillingMonth(month).text, False, json)
+    make(open_books(home, catalog, dsn), BillingMonth(month).text, False, json)
 
 
 def explain(
@@ -67,9 +66,8 @@ def explain(
     from billing.store.explain import explain as opened
     from billing.store.explain import request_times
     from billing.store.issuing import issued_document
-    from loraledger.books import Books
 
-    with Books.of(settings(home, catalog, dsn)).open() as ledger:
+    with open_books(home, catalog, dsn).open() as ledger:
         invoice = issued_document(ledger, number).invoice()
         lines = opened(ledger, invoice)
         times = [] if request is None else request_times(ledger, invoice.tenant, request)

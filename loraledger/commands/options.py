@@ -1,15 +1,18 @@
-"""Options that several commands share, and the settings they make."""
+"""Options that several commands share, and the settings and books they make. What books need is imported when they are opened."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from loraledger.settings import Settings
+
+if TYPE_CHECKING:
+    from loraledger.books import Books
 
 Home = Annotated[
     Path | None, typer.Option("--home", help="Where everything is kept (LORALEDGER_HOME).", show_default=False)
@@ -35,3 +38,10 @@ def settings(home: Path | None = None, catalog: Path | None = None, dsn: str | N
     if dsn is not None:
         found = replace(found, dsn=dsn)
     return found
+
+
+def open_books(home: Path | None, catalog: Path | None, dsn: str | None) -> Books:
+    """The ledger that these options name, with its catalog. CatalogInvalid when that is."""
+    from loraledger.books import Books
+
+    return Books.of(settings(home, catalog, dsn))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from loraledger import console
-from loraledger.commands.options import CatalogFile, Dsn, Home, Json, settings
+from loraledger.commands.options import CatalogFile, Dsn, Home, Json, open_books
 
 if TYPE_CHECKING:
     from billing.store.quarantine import Waiting
@@ -42,11 +42,10 @@ def entries(
 ) -> None:
     """List what could not be booked, and why. A month with an open entry cannot be closed."""
     from billing.store.quarantine import listed
-    from loraledger.books import Books
 
     if ctx.invoked_subcommand is not None:
         return
-    with Books.of(settings(home, catalog, dsn)).open() as ledger:
+    with open_books(home, catalog, dsn).open() as ledger:
         found = listed(ledger, resolved=everything)
     if json:
         console.say_json([asdict(entry) for entry in found])
@@ -64,9 +63,8 @@ def release(
 ) -> None:
     """Give entries up for good. They are kept with the reason (`--all` lists them) and hold up no month any more."""
     from billing.store.quarantine import release as give_up
-    from loraledger.books import Books
 
-    books = Books.of(settings(home, catalog, dsn))
+    books = open_books(home, catalog, dsn)
     with books.open() as ledger:
         done = give_up(ledger, ids or [], reason, books.clock())
     if json:
@@ -78,9 +76,8 @@ def release(
 def retry(ids: Ids = None, catalog: CatalogFile = None, home: Home = None, dsn: Dsn = None, json: Json = False) -> None:
     """Take entries whose cause is gone: those named, or all. Exit code 1 when one still waits."""
     from billing.store.retry import retry as again
-    from loraledger.books import Books
 
-    books = Books.of(settings(home, catalog, dsn))
+    books = open_books(home, catalog, dsn)
     with books.open() as ledger:
         taken, waiting = again(ledger, ids or [], books.catalog, books.clock())
     if json:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from loraledger import console
-from loraledger.commands.options import CatalogFile, Dsn, Home, Json, settings
+from loraledger.commands.options import CatalogFile, Dsn, Home, Json, open_books
 
 
 def register(app: typer.Typer) -> None:
@@ -34,10 +34,9 @@ def report(
 ) -> None:
     """Write one self-contained HTML page of a month: promises, cost terms, margin, residency, cold starts, active alerts."""
     from billing.periods import BillingMonth
-    from loraledger.books import Books
     from loraledger.page.write import write_report
 
-    books = Books.of(settings(home, catalog, dsn))
+    books = open_books(home, catalog, dsn)
     chosen = BillingMonth(month or books.current_month()).text
     path = out or books.settings.home / "report.html"
     with console.err.status(f"report of {chosen}"):

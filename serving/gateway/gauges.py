@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from catalog.model import Catalog
+from catalog.model import Catalog, Engine
 from serving.engine import EngineDoor, EngineState
 from serving.gateway.quotas import QuotaDesk
 from serving.gateway.snapshot import Snapshot, SnapshotFile
@@ -69,11 +69,18 @@ def declare(metrics: Metrics, catalog: Catalog) -> None:
 
 
 def refresh(
-    metrics: Metrics, catalog: Catalog, door: EngineDoor, spool: Spool, snapshot: SnapshotFile, now_ns: int
+    metrics: Metrics,
+    catalog: Catalog,
+    door: EngineDoor,
+    devices: Devices,
+    spool: Spool,
+    snapshot: SnapshotFile,
+    now_ns: int,
 ) -> None:
     """Bring every gauge to now, and the counters that others count to their totals; `now_ns` is UTC. Never waits."""
     state = door.state()
     _engine(metrics, catalog, door.engine_id, state)
+    _device_memory(metrics, catalog.engine(door.engine_id), door.engine_id, state, devices)
     metrics.advance(METER_GAPS, state.gaps + state.faults)
     metrics.advance(SPOOL_LINES, spool.lines)
     metrics.advance(SPOOL_ERRORS, spool.errors)
@@ -114,16 +121,6 @@ def budgets(metrics: Metrics, catalog: Catalog, quotas: QuotaDesk) -> None:
     metrics.advance(BUDGET_WRITTEN_OFF, quotas.written_off)
 
 
-def device_memory(metrics: Metrics, catalog: Catalog, door: EngineDoor, devices: Devices) -> None:
-    """What the engine's GPUs hold; on an engine without one, what the engine itself reserved."""
-    state, engine = door.state(), catalog.engine(door.engine_id)
-    slots = engine.max_loras if engine is not None else len(state.slots)
-    reserved = state.weights_bytes + slots * state.slot_bytes + state.kv_blocks_total * state.kv_block_bytes
-    memory = devices.memory() or DeviceMemory(reserved, state.memory_bytes)
-    metrics.set(GPU_MEMORY_USED, memory.used, gpu=door.engine_id)
-    metrics.set(GPU_MEMORY_TOTAL, memory.total, gpu=door.engine_id)
-
-
 def engine_up(metrics: Metrics, engine_id: str, up: bool) -> None:
     """Whether the engine answers."""
     metrics.set(ENGINE_UP, int(up), engine=engine_id)
@@ -145,3 +142,14 @@ def _engine(metrics: Metrics, catalog: Catalog, engine_id: str, state: EngineSta
         used = state.slot_bytes if adapter.name in in_slots else 0
         metrics.set(MEMORY_USED, used, adapter=adapter.name, gpu=engine_id)
         metrics.set(MEMORY_QUOTA, adapter.memory_budget_bytes, adapter=adapter.name, gpu=engine_id)
+
+
+def _device_memory(
+    metrics: Metrics, engine: Engine | None, engine_id: str, state: EngineState, devices: Devices
+) -> None:
+    """What the engine's GPUs hold; on an engine without one, what the engine itself reserved."""
+    slots = engine.max_loras if engine is not None else len(state.slots)
+    reserved = state.weights_bytes + slots * state.slot_bytes + state.kv_blocks_total * state.kv_block_bytes
+    memory = devices.memory() or DeviceMemory(reserved, state.memory_bytes)
+    metrics.set(GPU_MEMORY_USED, memory.used, gpu=engine_id)
+    metrics.set(GPU_MEMORY_TOTAL, memory.total, gpu=engine_id)

@@ -95,11 +95,9 @@ class Pages:
             return
         desk = self._desk
         await self.engine_up()
-        gauges.refresh(
-            desk.metrics, self._source.view.catalog, desk.door, desk.spool, self._snapshot, desk.clock.utc_ns()
-        )
-        gauges.device_memory(desk.metrics, self._source.view.catalog, desk.door, self._devices)
-        gauges.budgets(desk.metrics, self._source.view.catalog, desk.quotas)
+        catalog = self._source.view.catalog
+        gauges.refresh(desk.metrics, catalog, desk.door, self._devices, desk.spool, self._snapshot, desk.clock.utc_ns())
+        gauges.budgets(desk.metrics, catalog, desk.quotas)
         count_drops(desk.metrics, desk.spool, desk.tracing, desk.forwarder)
         body, content_type = desk.metrics.render(Headers(scope=scope).get("accept"))
         await reply(send, 200, body, {"content-type": content_type})

@@ -49,20 +49,7 @@ class Ended(NamedTuple):
     def step(self) -> Step:
         """The event that the accountant takes; ValueError when its columns differ in length."""
         rows = tuple(map(Row, *_even(self.rows)))
-        return Step(
-            self.seq,
-            self.start_ns,
-            self.end_ns,
-            rows,
-            self.cached,
-            self.finished,
-            self.preempted,
-            self.loads,
-            self.work_left,
-            self.marks,
-            self.aborted,
-            self.hits,
-        )
+        return Step._make((*self[:3], rows, *self[4:]))
 
 
 Message = Event | Held

@@ -14,10 +14,10 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from math import comb, factorial, lcm
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, NamedTuple
 
 from serving.metering.profile import ProfileInvalid, RowWork
-from serving.metering.split import Curve, RowShare, deal
+from serving.metering.split import Curve, RowShare, adapter_rows, deal
 
 METHOD: Final = "engine-step/2"
 MOST_SIZES: Final = 4
@@ -110,57 +110,58 @@ def split_step(duration_ns: int, rows: Sequence[RowWork], profile: GemmProfile) 
     """Share `duration_ns` among `rows`, in their order; the sum is exact. The promises are those of `engine-step/1`."""
     if duration_ns < 0 or (duration_ns and not rows):
         raise ValueError(f"could not split step: {duration_ns} ns over {len(rows)} rows")
-    sizes: dict[str, int] = {}
-    for row in rows:
-        if row.adapter is not None:
-            sizes[row.adapter] = sizes.get(row.adapter, 0) + 1
-    lora_rows = sum(sizes.values())
-    gemm, whole = gemm_values([_tokens(row) for row in rows], profile)
-    scale = lcm(whole, len(rows) or 1, lora_rows or 1, *sizes.values())
-    weights: list[int] = []
-    loras: list[int] = []
-    repeats: list[int] = []
-    for row, value in zip(rows, gemm, strict=True):
-        tokens = _tokens(row)
-        base = 2 * value * (scale // whole) + profile.own(row.prefill, row.decode, row.before) * scale
-        lora = 2 * profile.lora_token * tokens * scale if row.adapter is not None else 0
-        repeats.append((base + lora) * row.recompute // tokens if tokens else 0)
-        if row.adapter is not None:
-            lora += 2 * scale * profile.any_lora // lora_rows + 2 * scale * profile.per_adapter // sizes[row.adapter]
-        weights.append(base + 2 * scale * profile.a // len(rows) + lora)
-        loras.append(lora)
-    shares = deal(duration_ns, weights, [row.key for row in rows])
-    parts = zip(shares, rows, weights, loras, repeats, strict=True)
-    return [_parted(ns, row, weight, lora, repeat) for ns, row, weight, lora, repeat in parts]
+    weighed, _, _ = _weighed(rows, profile)
+    shares = deal(duration_ns, [one.weight for one in weighed], [row.key for row in rows])
+    return [_parted(ns, row, one) for ns, row, one in zip(shares, rows, weighed, strict=True)]
 
 
 def own_curves(rows: Sequence[RowWork], profile: GemmProfile) -> list[Curve]:
     """For every row the part of its share that is its prefill tokens' own; reading the weights, which all share, is not."""
-    sizes: dict[str, int] = {}
-    for row in rows:
-        if row.adapter is not None:
-            sizes[row.adapter] = sizes.get(row.adapter, 0) + 1
-    lora_rows = sum(sizes.values())
-    gemm, whole = gemm_values([_tokens(row) for row in rows], profile)
+    weighed, scale, whole = _weighed(rows, profile)
     present = sum(_tokens(row) > 0 for row in rows)
-    scale = lcm(whole, len(rows) or 1, lora_rows or 1, *sizes.values())
     curves: list[Curve] = []
-    for row, value in zip(rows, gemm, strict=True):
+    for row, one in zip(rows, weighed, strict=True):
         tokens = _tokens(row)
         if not tokens:
             curves.append(Curve(0, 0, 0))
             continue
-        above = value - profile.weights * whole // present
+        above = one.gemm - profile.weights * whole // present
         linear = 2 * profile.comm + profile.c_p * (2 * row.before + 1)
-        weight = 2 * value * (scale // whole) + profile.own(row.prefill, row.decode, row.before) * scale
-        weight += 2 * profile.a * scale // len(rows)
         if row.adapter is not None:
             linear += 2 * profile.lora_token
-            weight += 2 * profile.lora_token * tokens * scale
-            weight += 2 * scale * profile.any_lora // lora_rows + 2 * scale * profile.per_adapter // sizes[row.adapter]
         own = linear * scale * tokens + 2 * above * (scale // whole)
-        curves.append(Curve(own, profile.c_p * scale * tokens, weight * tokens))
+        curves.append(Curve(own, profile.c_p * scale * tokens, one.weight * tokens))
     return curves
+
+
+class _Weighed(NamedTuple):
+    """A row's weight in its step, and what is in it; over `scale`, in half picoseconds, but for `gemm`."""
+
+    gemm: int
+    """Its value of the matrix products, over `whole`, in picoseconds."""
+    own: int
+    """Its tokens' work, matrix products and LoRA's included."""
+    lora: int
+    """LoRA's work on its tokens, and its part of LoRA's pots."""
+    weight: int
+
+
+def _weighed(rows: Sequence[RowWork], profile: GemmProfile) -> tuple[list[_Weighed], int, int]:
+    """Every row's weight, over the denominators (scale, whole)."""
+    sizes = adapter_rows(rows)
+    lora_rows = sum(sizes.values())
+    values, whole = gemm_values([_tokens(row) for row in rows], profile)
+    scale = lcm(whole, len(rows) or 1, lora_rows or 1, *sizes.values())
+    weighed: list[_Weighed] = []
+    for row, value in zip(rows, values, strict=True):
+        base = 2 * value * (scale // whole) + profile.own(row.prefill, row.decode, row.before) * scale
+        tokens = pots = 0
+        if row.adapter is not None:
+            tokens = 2 * profile.lora_token * _tokens(row) * scale
+            pots = 2 * scale * profile.any_lora // lora_rows + 2 * scale * profile.per_adapter // sizes[row.adapter]
+        weight = base + 2 * scale * profile.a // len(rows) + tokens + pots
+        weighed.append(_Weighed(value, base + tokens, tokens + pots, weight))
+    return weighed, scale, whole
 
 
 def gemm_values(tokens: Sequence[int], profile: GemmProfile) -> tuple[list[int], int]:
@@ -212,8 +213,10 @@ def _gemm(tokens: int, profile: GemmProfile) -> int:
     return max(profile.weights, profile.token * tokens) if tokens else 0
 
 
-def _parted(ns: int, row: RowWork, weight: int, lora: int, repeat: int) -> RowShare:
-    if row.recompute and row.recompute >= _tokens(row):
+def _parted(ns: int, row: RowWork, one: _Weighed) -> RowShare:
+    tokens, weight, lora = _tokens(row), one.weight, one.lora
+    repeat = one.own * row.recompute // tokens if tokens else 0
+    if row.recompute and row.recompute >= tokens:
         return RowShare(0, 0, ns)
     if weight == 0:
         return RowShare(ns, 0, 0)

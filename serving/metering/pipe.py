@@ -36,6 +36,11 @@ _send.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int)
 _send.restype = ctypes.c_ssize_t
 
 
+def path_of(address: str) -> Path:
+    """Where the socket of an `ipc://` address is."""
+    return Path(address.removeprefix(SCHEME))
+
+
 class Outlet:
     """The sending end; one thread sends. OSError when nobody listens at `address`. `lost` counts frames given up later."""
 
@@ -50,7 +55,7 @@ class Outlet:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_BYTES)
-            self._socket.connect(address.removeprefix(SCHEME))
+            self._socket.connect(str(path_of(address)))
         except OSError:
             self._socket.close()
             raise
@@ -112,7 +117,7 @@ class Inlet:
     """
 
     def __init__(self, address: str) -> None:
-        self._path = Path(address.removeprefix(SCHEME))
+        self._path = path_of(address)
         self._buffer = memoryview(bytearray(_FRAME_BYTES))
         self._peers: dict[int, socket.socket] = {}
         self._taken_s = 0.0

@@ -28,20 +28,12 @@ from serving.errors import ServingError
 from serving.metering.accounting import Accountant
 from serving.metering.channel import Receiver
 from serving.metering.models import load
+from serving.metering.pipe import SCHEME, path_of
 from serving.metering.profile import DEFAULT_PROFILE
 from serving.sessions import Session
-from telemetry.engine_time import (
-    AdapterLoad,
-    EngineCounters,
-    EngineSession,
-    EngineValue,
-    MeterWindow,
-    PrefixReshare,
-    SessionEvent,
-)
+from telemetry.engine_lines import engine_line
+from telemetry.engine_time import EngineValue, SessionEvent
 from telemetry.forward import LOGS, Forwarder
-from telemetry.names import EventName
-from telemetry.otlp import event_line
 
 ENDPOINT_KEY: Final = "otlp_endpoint"
 START_S: Final = 30.0
@@ -79,7 +71,7 @@ class Remote:
             gpu_type=str(settings["gpu_type"]),
             gpu_count=int(settings.get("gpu_count", 1)),
             emitter=f"eng-{uuid.uuid4().hex[:12]}",
-            address=f"ipc://{private}/meter",
+            address=f"{SCHEME}{private}/meter",
             profile=settings.get("profile"),
         )
 
@@ -95,7 +87,7 @@ def start(settings: Mapping[str, Any]) -> Remote:
     command = [sys.executable, "-m", "serving.metering.remote", json.dumps(fields), str(os.getpid())]
     launched = subprocess.run(command, stdin=subprocess.DEVNULL, start_new_session=True, check=False).returncode == 0
     deadline = time.monotonic() + START_S
-    while not Path(remote.address.removeprefix("ipc://")).exists():
+    while not path_of(remote.address).exists():
         if not launched or time.monotonic() > deadline:
             log.error("could not start the meter of engine %s: the process beside it does not listen", remote.engine)
             break
@@ -139,7 +131,7 @@ def follow(remote: Remote, process: int) -> None:
     collector.stop(BYE_TIMEOUT_S if engine.lives() else 0)
     session.tell(SessionEvent.STOPPED, time.time_ns())
     forwarder.close(GRACE_S)
-    shutil.rmtree(Path(remote.address.removeprefix("ipc://")).parent, ignore_errors=True)
+    shutil.rmtree(path_of(remote.address).parent, ignore_errors=True)
     if forwarder.dropped or collector.gaps or collector.faults:
         log.error(
             "meter %s: %d lines did not reach the collector, %d events of the engine did not arrive, %d were refused",
@@ -151,18 +143,7 @@ def follow(remote: Remote, process: int) -> None:
 
 
 def _send(forwarder: Forwarder, value: EngineValue) -> None:
-    match value:
-        case MeterWindow():
-            name, at_ns = EventName.WINDOW, value.end_ns
-        case AdapterLoad():
-            name, at_ns = EventName.LOAD, value.start_ns
-        case EngineSession():
-            name, at_ns = EventName.SESSION, value.at_ns
-        case EngineCounters():
-            name, at_ns = EventName.COUNTERS, value.at_ns
-        case PrefixReshare():
-            name, at_ns = EventName.RESHARE, value.at_ns
-    forwarder.offer(event_line(name, value.to_json(), at_ns, {}, value.emitter, value.seq))
+    forwarder.offer(engine_line(value))
 
 
 if __name__ == "__main__":

@@ -66,6 +66,15 @@ def deal(total: int, weights: Sequence[int], keys: Sequence[str] | None = None) 
     return parts
 
 
+def adapter_rows(rows: Sequence[RowWork]) -> dict[str, int]:
+    """How many rows each adapter of a step has."""
+    sizes: dict[str, int] = {}
+    for row in rows:
+        if row[3] is not None:
+            sizes[row[3]] = sizes.get(row[3], 0) + 1
+    return sizes
+
+
 def split_step(duration_ns: int, rows: Sequence[RowWork], profile: Profile) -> list[RowShare]:
     """Share `duration_ns` among `rows`, in their order; the sum is exact.
 
@@ -74,10 +83,7 @@ def split_step(duration_ns: int, rows: Sequence[RowWork], profile: Profile) -> l
     """
     if duration_ns < 0 or (duration_ns and not rows):
         raise ValueError(f"could not split step: {duration_ns} ns over {len(rows)} rows")
-    sizes: dict[str, int] = {}
-    for row in rows:
-        if row[3] is not None:
-            sizes[row[3]] = sizes.get(row[3], 0) + 1
+    sizes = adapter_rows(rows)
     lora_rows = sum(sizes.values())
     scale = lcm(len(rows) or 1, lora_rows or 1, *sizes.values())
     base_pot = 2 * profile.a * scale // (len(rows) or 1)
@@ -115,10 +121,7 @@ def split_step(duration_ns: int, rows: Sequence[RowWork], profile: Profile) -> l
 
 def own_curves(rows: Sequence[RowWork], profile: Profile) -> list[Curve]:
     """For every row the part of its share that is its prefill tokens' own: b_p, c_p and l, without pots and decode tokens."""
-    sizes: dict[str, int] = {}
-    for row in rows:
-        if row.adapter is not None:
-            sizes[row.adapter] = sizes.get(row.adapter, 0) + 1
+    sizes = adapter_rows(rows)
     scale = lcm(len(rows) or 1, sum(sizes.values()) or 1, *sizes.values())
     curves: list[Curve] = []
     for row in rows:
