@@ -16,7 +16,7 @@ ABORT: Final = "abort"
 LATE: Final = "late"
 """Still in the engine when the counters were read."""
 SEVERAL: Final = "n > 1"
-"""Further samples of one prompt: the engine counts it again, the usage record once."""
+"""Further choices of one prompt: the engine counts the prompt for each, what is cached of it included; the usage record once."""
 UNCLAIMED: Final = "unclaimed"
 """Nobody asked the meter for it: it came past the gateway, or its record was closed without figures."""
 RESTART: Final = "restart"
@@ -30,6 +30,7 @@ class Counted:
     attempts: int
     prompt_tokens: int
     output_tokens: int
+    cached_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +60,19 @@ def explain(counters: EngineCounters, usage: Counted) -> list[Gap]:
     meter = counters.meter
     rest = None if counters.final else RESTART
     gaps = []
-    for what, engine, recorded in (
+    quantities = [
         ("prompt_tokens", counters.prompt_tokens, usage.prompt_tokens),
         ("output_tokens", counters.output_tokens, usage.output_tokens),
-    ):
+    ]
+    if counters.cached_tokens is not None:
+        quantities.append(("cached_tokens", counters.cached_tokens, usage.cached_tokens))
+    for what, engine, recorded in quantities:
         late, aborted = meter[f"in_flight_{what}"], meter[f"aborted_{what}"]
         whole = meter[what] + late
         name = what.replace("_", " ")
         causes = _causes(whole - engine, [(LATE, 0, late), (ABORT, 0, aborted)], rest)
         gaps.append(Gap(counters.emitter, name, "meter", "engine", (whole, engine), causes))
-        again = meter["again_prompt_tokens"] if what == "prompt_tokens" else 0
+        again = meter.get(f"again_{what}", 0)
         unclaimed = meter[what] - again - meter[f"claimed_{what}"]
         named = [(SEVERAL, again, again), (UNCLAIMED, unclaimed, unclaimed), (LATE, late, late)]
         causes = _causes(whole - recorded, named, rest)

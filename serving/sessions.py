@@ -59,6 +59,7 @@ class Session:
             prompt_tokens=totals.prompt_tokens,
             output_tokens=totals.output_tokens,
             preemptions=totals.preemptions,
+            cached_tokens=totals.cached_tokens,
             requests=dict(totals.requests),
             meter=asdict(self.tally()),
         )

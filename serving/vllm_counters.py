@@ -8,9 +8,13 @@ from typing import Any
 
 @dataclass(slots=True)
 class FrontEndTotals:
-    """Totals of one engine process: tokens of requests that gave at least one, ended requests by finish reason."""
+    """Totals of one engine process: tokens of requests that gave at least one, ended requests by finish reason.
+
+    vLLM has a request for each choice of a prompt (`n`), and counts the prompt, cached part included, for each.
+    """
 
     prompt_tokens: int = 0
+    cached_tokens: int = 0
     output_tokens: int = 0
     preemptions: int = 0
     requests: dict[str, int] = field(default_factory=dict)
@@ -18,6 +22,7 @@ class FrontEndTotals:
     def take(self, stats: Any) -> None:
         """Add one iteration of vLLM's front end."""
         self.prompt_tokens += stats.num_prompt_tokens
+        self.cached_tokens += stats.prompt_token_stats.cached_tokens
         self.output_tokens += stats.num_generation_tokens
         self.preemptions += stats.num_preempted_reqs
         for finished in stats.finished_requests:

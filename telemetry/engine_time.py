@@ -251,8 +251,9 @@ class EngineCounters:
     """What one engine process says it did since it began, beside what its meter counted, at one moment.
 
     `requests` are those that ended, by vLLM's finish reason; `prompt_tokens` and `output_tokens` are vLLM's own totals, of
-    requests that gave at least one token. `start_ns` is when the process began. `meter` has the fields of `serving.metering.tally.Tally`. `final` marks the last
-    word of a process that ended in order: nothing is in flight.
+    requests that gave at least one token, and `cached_tokens` those of the prompts that were found computed (None in lines of
+    before it was told). `start_ns` is when the process began. `meter` has the fields of `serving.metering.tally.Tally`.
+    `final` marks the last word of a process that ended in order: nothing is in flight.
     """
 
     emitter: str
@@ -266,6 +267,7 @@ class EngineCounters:
     preemptions: int
     requests: dict[str, int] = field(default_factory=dict)
     meter: dict[str, int] = field(default_factory=dict)
+    cached_tokens: int | None = None
 
     def to_json(self) -> str:
         """One line of JSON."""

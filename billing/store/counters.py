@@ -16,7 +16,9 @@ def engine_gaps(ledger: Ledger, start_ns: int, end_ns: int) -> list[Gap]:
         counters = EngineCounters.from_json(row["body"])
         life = {"engine": counters.engine, "start_ns": counters.start_ns, "end_ns": counters.at_ns}
         counted = ledger.read("counted_usage", life)[0]
-        usage = Counted(counted["attempts"], counted["prompt_tokens"], counted["output_tokens"])
+        usage = Counted(
+            counted["attempts"], counted["prompt_tokens"], counted["output_tokens"], counted["cached_tokens"]
+        )
         gaps += explain(counters, usage)
     return gaps
 

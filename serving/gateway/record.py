@@ -69,9 +69,7 @@ def usage_record(facts: Facts, meter: Measured | None, computed: bool) -> UsageR
     outputs: int | None
     queue: int | None = None
     if meter is not None:
-        # The meter knows one prompt; a completion request may hold several, which the reply adds up.
-        inputs = max(meter.input_tokens, facts.input_tokens or 0)
-        cached, outputs = meter.cached_tokens, meter.output_tokens
+        inputs, cached, outputs = meter.input_tokens, meter.cached_tokens, meter.output_tokens
         if meter.first_scheduled_ns is not None:
             queue = max(0, meter.first_scheduled_ns - meter.entered_ns)
     elif computed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field, replace
@@ -14,6 +15,8 @@ from telemetry.usage import QUARTER_NS, Slice
 
 UNKNOWN: Final = "unknown"
 """Tenant of requests that came to the engine past the gateway."""
+_CHOICE: Final = re.compile(r"^\d+_")
+"""vLLM calls the k-th of several choices of a prompt `k_<name of all>`."""
 KEEP_NS: Final = 600 * 1_000_000_000
 """How long figures that nobody asked for are kept after the attempt left the engine."""
 
@@ -22,9 +25,10 @@ KEEP_NS: Final = 600 * 1_000_000_000
 class Measured:
     """What the engine spent on one attempt, all its engine requests together.
 
-    Instants are UTC nanoseconds. `input_tokens` (inclusive of cached) and `cached_tokens` are those of its first engine
-    request, since all share one prompt; `cached_tokens` and `first_scheduled_ns` are None when it never got into a step.
-    `output_tokens` were computed, delivered or not.
+    Instants are UTC nanoseconds. `input_tokens` (inclusive of cached) counts each prompt that got into a step, once, however
+    many choices were asked of it; `cached_tokens` is what the first of a prompt's choices to run found of it: what the others
+    found, this one computed. `cached_tokens` and `first_scheduled_ns` are None when nothing got into a step.
+    `output_tokens` of all choices were computed, delivered or not.
     """
 
     slices: tuple[Slice, ...]
@@ -45,9 +49,10 @@ class Attempt:
     key: str
     tenant: str
     adapter: str | None
-    input_tokens: int
     entered_ns: int
     requests: list[Request] = field(default_factory=list)
+    firsts: dict[str, Request] = field(default_factory=dict)
+    """By prompt, the first of its requests to get into a step."""
     slices: dict[int, list[int]] = field(default_factory=dict)
     left_ns: int = 0
     forgotten: bool = False
@@ -56,6 +61,21 @@ class Attempt:
     def in_engine(self) -> bool:
         """Whether any of its requests is still there."""
         return any(not request.left for request in self.requests)
+
+    @property
+    def input_tokens(self) -> int:
+        """Tokens of its prompts."""
+        return sum(request.prompt for request in self.firsts.values())
+
+    @property
+    def cached_tokens(self) -> int:
+        """Tokens of its prompts that were there before it came."""
+        return sum(request.cached or 0 for request in self.firsts.values())
+
+    @property
+    def output_tokens(self) -> int:
+        """Tokens sampled for it."""
+        return sum(request.outputs for request in self.requests)
 
     def add(
         self, at_ns: int, base_ns: int, adapter_ns: int, recompute_ns: int, saved_base_ns: int, saved_adapter_ns: int
@@ -74,10 +94,14 @@ class Attempt:
 
 @dataclass(slots=True)
 class Request:
-    """One engine request. `reached` tokens stand computed (cached ones included); below `lost` they are a repetition."""
+    """One engine request: a choice of `prompt_key`, whose `prompt` tokens it reads.
+
+    `reached` tokens stand computed (cached ones included); below `lost` they are a repetition.
+    """
 
     id: str
     attempt: Attempt
+    prompt_key: str
     prompt: int
     adapter: str | None
     reached: int = 0
@@ -88,6 +112,22 @@ class Request:
     left: bool = False
     late: bool = False
     """A row of a request that had left already: it is no request of its own."""
+
+    def start(self, cached: int, at_ns: int) -> None:
+        """It is in a step for the first time, and found `cached` tokens of its prompt computed."""
+        self.cached = self.reached = cached
+        self.scheduled_ns = at_ns
+        self.attempt.firsts.setdefault(self.prompt_key, self)
+
+    @property
+    def read(self) -> int:
+        """Tokens of its prompt, once it got into a step."""
+        return self.prompt if self.scheduled_ns is not None else 0
+
+    @property
+    def again(self) -> bool:
+        """Whether it reads a prompt that another choice of it read before."""
+        return self.scheduled_ns is not None and self.attempt.firsts.get(self.prompt_key) is not self
 
     def work(self, row: Row) -> RowWork:
         """The row as the step model sees it. Repeated tokens come in one chunk, so they count as prefill."""
@@ -119,7 +159,8 @@ class Attempts:
         return replace(
             self._tally,
             in_flight_requests=len(staying),
-            in_flight_prompt_tokens=sum(request.prompt for request in staying),
+            in_flight_prompt_tokens=sum(request.read for request in staying),
+            in_flight_cached_tokens=sum(request.cached or 0 for request in staying),
             in_flight_output_tokens=sum(request.outputs for request in staying),
         )
 
@@ -132,8 +173,9 @@ class Attempts:
         attempt = self._attempts.get(key)
         if attempt is None:
             tenant = event.tenant or UNKNOWN
-            attempt = self._attempts[key] = Attempt(key, tenant, event.adapter, event.prompt_tokens, at_ns)
-        request = Request(event.request, attempt, event.prompt_tokens, event.adapter)
+            attempt = self._attempts[key] = Attempt(key, tenant, event.adapter, at_ns)
+        prompt_key = event.prompt or _CHOICE.sub("", event.request)
+        request = Request(event.request, attempt, prompt_key, event.prompt_tokens, event.adapter)
         attempt.requests.append(request)
         self._requests[event.request] = request
         return request
@@ -194,8 +236,8 @@ class Attempts:
         return Measured(
             slices=tuple(Slice(start, *parts) for start, parts in sorted(attempt.slices.items())),
             input_tokens=attempt.input_tokens,
-            cached_tokens=requests[0].cached,
-            output_tokens=sum(request.outputs for request in requests),
+            cached_tokens=attempt.cached_tokens if started else None,
+            output_tokens=attempt.output_tokens,
             preemptions=sum(request.preemptions for request in requests),
             first_scheduled_ns=min(started, default=None),
             entered_ns=attempt.entered_ns,
@@ -217,7 +259,8 @@ class Attempts:
         if claimed:
             self._tally.claimed_attempts += 1
             self._tally.claimed_prompt_tokens += attempt.input_tokens
-            self._tally.claimed_output_tokens += sum(request.outputs for request in attempt.requests)
+            self._tally.claimed_cached_tokens += attempt.cached_tokens
+            self._tally.claimed_output_tokens += attempt.output_tokens
         self._delete(attempt)
 
     def drop_stale(self, now_ns: int) -> None:
@@ -232,15 +275,19 @@ class Attempts:
         tally = self._tally
         if request.late:
             return
+        cached = request.cached or 0
         tally.requests += 1
-        tally.prompt_tokens += request.prompt
+        tally.prompt_tokens += request.read
+        tally.cached_tokens += cached
         tally.output_tokens += request.outputs
         tally.preemptions += request.preemptions
-        if request is not request.attempt.requests[0]:
+        if request.again:
             tally.again_prompt_tokens += request.prompt
+            tally.again_cached_tokens += cached
         if given_up:
             tally.aborted_requests += 1
-            tally.aborted_prompt_tokens += request.prompt
+            tally.aborted_prompt_tokens += request.read
+            tally.aborted_cached_tokens += cached
             tally.aborted_output_tokens += request.outputs
 
     def _delete(self, attempt: Attempt) -> None:

@@ -22,7 +22,11 @@ class Hello(NamedTuple):
 
 
 class Entered(NamedTuple):
-    """A request is known to the scheduler. `cached_tokens` is not known before its first row: see `Row.before`."""
+    """A request is known to the scheduler. `cached_tokens` is not known before its first row: see `Row.before`.
+
+    `prompt` tells an attempt's prompts apart: the engine has a request for each choice of a prompt, and those share it.
+    Empty: the engine's names of its requests tell.
+    """
 
     request: str
     attempt: str
@@ -30,6 +34,7 @@ class Entered(NamedTuple):
     adapter: str | None
     prompt_tokens: int
     at_ns: int
+    prompt: str = ""
 
 
 class Row(NamedTuple):

@@ -67,13 +67,15 @@ class Recorder:
         self._previous_end_ns = anchor
         self._send(Hello(emitter, engine, anchor, utc))
 
-    def entered(self, request: str, attempt: str, tenant: str, adapter: str | None, prompt_tokens: int) -> None:
-        """The scheduler knows a new request."""
+    def entered(
+        self, request: str, attempt: str, tenant: str, adapter: str | None, prompt_tokens: int, prompt: str = ""
+    ) -> None:
+        """The scheduler knows a new request, a choice of the attempt's `prompt`."""
         now = self._clock()
         if not self._awake:
             self._awake = True
             self._send(Woke(now))
-        self._send(Entered(request, attempt, tenant, adapter, prompt_tokens, now))
+        self._send(Entered(request, attempt, tenant, adapter, prompt_tokens, now, prompt))
 
     def began(
         self,

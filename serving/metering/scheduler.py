@@ -30,6 +30,8 @@ from telemetry.engine_time import SystemCause
 CONFIG_KEY = "loraledger"
 ATTEMPT_ARG = "ll_attempt"
 TENANT_ARG = "ll_tenant"
+PROMPT_ARG = "ll_prompt"
+"""Which of the attempt's prompts a request is for; set where requests enter vLLM, not by the gateway's body."""
 UNKNOWN_TENANT = "unknown"
 
 # Below vLLM's own logger, so that in the engine process it goes where the engine's log goes.
@@ -120,6 +122,7 @@ class MeterScheduler(AsyncScheduler):  # type: ignore[misc]
             str(extra.get(TENANT_ARG) or UNKNOWN_TENANT),
             lora_events.label(adapter.lora_name) if adapter is not None else None,
             request.num_prompt_tokens,
+            str(extra.get(PROMPT_ARG) or ""),
         )
 
     def _note_step(self, output: Any, entry_ns: int) -> None:

@@ -43,9 +43,9 @@ def book_step(
         request = attempts.find(row, start_ns)
         saving = _NOTHING
         if request.cached is None:
-            request.cached = request.reached = cached.get(row.request, row.before)
-            request.scheduled_ns = start_ns
-            saving = profile.kv_saved_ns(request.cached, request.adapter is not None)
+            found = cached.get(row.request, row.before)
+            request.start(found, start_ns)
+            saving = profile.kv_saved_ns(found, request.adapter is not None)
         requests.append(request)
         works.append(request.work(row))
         saved.append(saving)

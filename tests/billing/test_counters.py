@@ -28,6 +28,9 @@ METER = {
 }
 EVEN = EngineCounters("eng-1", 3, "cpu-0", 1, 2, True, 1000, 200, 2, {"length": 10}, METER)
 USAGE = Counted(10, 1000, 200)
+CACHED = {"cached_tokens": 96, "again_cached_tokens": 0, "claimed_cached_tokens": 96} | dict.fromkeys(
+    ("aborted_cached_tokens", "in_flight_cached_tokens"), 0
+)
 
 
 def found(counters: EngineCounters, usage: Counted = USAGE, **meter: int) -> dict[tuple[str, str], Gap]:
@@ -61,6 +64,21 @@ def test_prompts_of_several_samples_and_what_nobody_asked_for_are_named_between_
     assert gaps["prompt tokens", "usage"].causes == {SEVERAL: 300, UNCLAIMED: 100}
     assert gaps["output tokens", "usage"].causes == {UNCLAIMED: 10}
     assert [gap.unexplained for gap in gaps.values()] == [0] * 5
+
+
+def test_what_was_cached_of_prompts_is_held_against_each_other_where_the_engine_told_it() -> None:
+    reading = replace(EVEN, cached_tokens=96)
+    even = explain(replace(reading, meter=METER | CACHED), replace(USAGE, cached_tokens=96))
+    assert [(gap.difference, gap.unexplained) for gap in even] == [(0, 0)] * 7
+    several = METER | CACHED | {"again_cached_tokens": 64, "claimed_cached_tokens": 32}
+    gaps = {
+        (gap.what, gap.smaller): gap
+        for gap in explain(replace(reading, meter=several), replace(USAGE, cached_tokens=32))
+    }
+    assert gaps["cached tokens", "usage"].causes == {SEVERAL: 64}
+    assert [gap.unexplained for gap in gaps.values()] == [0] * 7
+    first_one_only = explain(replace(reading, meter=METER | CACHED), replace(USAGE, cached_tokens=32))
+    assert [gap.unexplained for gap in first_one_only] == [0, 0, 0, 0, 0, 64, 0]
 
 
 def test_a_record_that_is_missing_is_unexplained() -> None:

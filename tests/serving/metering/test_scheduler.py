@@ -364,14 +364,14 @@ def test_a_client_that_leaves_before_during_or_after_prefill_pays_for_what_ran(w
     assert before is not None
     assert during is not None
     assert after is not None
-    assert (before.slices, before.output_tokens, before.cached_tokens) == ((), 0, None)
+    assert (before.slices, before.input_tokens, before.output_tokens, before.cached_tokens) == ((), 0, 0, None)
     assert (during.input_tokens, during.output_tokens) == (300, 0)
     assert sum(part.base_ns for part in during.slices) > 0
     assert after.output_tokens == 3
     assert accountant.totals.owners["unattributed"] == 0
     tally = accountant.tally()
     assert (tally.requests, tally.aborted_requests) == (3, 3)
-    assert (tally.aborted_prompt_tokens, tally.aborted_output_tokens) == (640, 3)
+    assert (tally.aborted_prompt_tokens, tally.aborted_output_tokens) == (340, 3)
 
 
 def test_samples_of_one_prompt_are_one_attempt_and_a_retry_is_another(world: World) -> None:
