@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from alerts.metrics_used import families
-from alerts.model import Alert, Recording
-from alerts.promises import DEFAULT
-from alerts.rules import groups
+from alerts.model import Recording
+from alerts.rules import alerts, groups
 from telemetry import names
 
 PAGE: Final = Path(__file__).parent.parent / "docs" / "metrics.md"
@@ -61,12 +60,10 @@ def _recorded() -> Iterator[str]:
     yield "## Recorded by the rules\n"
     yield "| series | computed from |"
     yield "|---|---|"
-    recorded = frozenset(rule.record for group in groups() for rule in group.rules if isinstance(rule, Recording))
-    for group in groups():
-        for rule in group.rules:
-            if isinstance(rule, Recording):
-                sources = ", ".join(f"`{name}`" for name in sorted(families([rule.expr], recorded)))
-                yield f"| `{rule.record}` | {sources} |"
+    recordings = _recordings()
+    for record, expr in recordings.items():
+        sources = ", ".join(f"`{name}`" for name in sorted(families([expr], frozenset(recordings))))
+        yield f"| `{record}` | {sources} |"
     yield ""
 
 
@@ -79,17 +76,20 @@ def _labels() -> Iterator[str]:
     yield ""
 
 
+def _recordings() -> dict[str, str]:
+    """Expressions of the recorded series, by the name that they are recorded under."""
+    return {rule.record: rule.expr for group in groups() for rule in group.rules if isinstance(rule, Recording)}
+
+
 def _readers() -> dict[str, list[str]]:
     """Names of the alerts that read each metric, through recorded series too."""
-    rules = [rule for group in groups(DEFAULT) for rule in group.rules]
-    recordings = {rule.record: rule.expr for rule in rules if isinstance(rule, Recording)}
+    recordings = _recordings()
     found: dict[str, list[str]] = {metric.name: [] for metric in names.METRICS}
-    for rule in rules:
-        if isinstance(rule, Alert):
-            sources = [rule.expr, *(expr for name, expr in recordings.items() if name in rule.expr)]
-            for family in families(sources, frozenset(recordings)):
-                if rule.name not in found[family]:
-                    found[family].append(rule.name)
+    for alert in alerts():
+        sources = [alert.expr, *(expr for record, expr in recordings.items() if record in alert.expr)]
+        for family in families(sources, frozenset(recordings)):
+            if alert.name not in found[family]:
+                found[family].append(alert.name)
     return found
 
 

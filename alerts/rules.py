@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from alerts.adapter_rules import ADAPTER_RULES
 from alerts.expressions import duration
-from alerts.fleet_rules import adapter_group, fleet_group
-from alerts.ledger_rules import money_group, record_group
+from alerts.fleet_rules import FLEET_RULES
 from alerts.links import DEFAULT_LINKS, Links
 from alerts.metrics_used import families
 from alerts.model import Alert, Group, Recording
+from alerts.money_rules import MONEY_RULES
 from alerts.promises import DEFAULT, Promises
-from alerts.tenant_rules import tenant_group
+from alerts.record_rules import RECORD_RULES
+from alerts.rows import rendered
+from alerts.tenant_rules import TENANT_RULES
 
+GROUPS: Final = (TENANT_RULES, FLEET_RULES, ADAPTER_RULES, RECORD_RULES, MONEY_RULES)
 SERVICE: Final = "loraledger"
 """Label on every alert, for an Alertmanager that others share."""
 
@@ -20,7 +24,7 @@ SERVICE: Final = "loraledger"
 def groups(promises: Promises = DEFAULT) -> tuple[Group, ...]:
     """Every rule group; raises PromiseNotMeasured when a threshold is not a bucket bound."""
     promises.check()
-    return tuple(make(promises) for make in (tenant_group, fleet_group, adapter_group, record_group, money_group))
+    return tuple(rendered(group, promises) for group in GROUPS)
 
 
 def alerts(promises: Promises = DEFAULT) -> tuple[Alert, ...]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
 from alerts.burn_rate import BurnWindow
 from alerts.expressions import above, duration, increase, percent, share, total
 from alerts.links import TENANTS
-from alerts.model import Alert, Group, Recording
+from alerts.model import Alert
 from alerts.promises import Latency, Promises
+from alerts.rows import AlertRow, GroupRows, RecordingRow
 from telemetry import names
 
 REQUESTS: Final = "tenant:slo_requests:rate5m"
@@ -21,6 +23,7 @@ SHARE_RED: Final = "tenant:slo_above_red:share"
 """Share of requests above the yellow or red bound, as the alert judges it (window by traffic)."""
 SLO: Final = "tenant:slo_seconds:max"
 """The promise in seconds; one series per tenant, however many gateways export it."""
+_SLO_RATIO: Final = names.SLO_RATIO_HIST
 _REAL: Final = f'tenant!~"{names.OTHER}|unauthenticated"'
 
 
@@ -29,32 +32,68 @@ def judged_share(latency: Latency, bound: Decimal) -> str:
     short, recent, long = (
         duration(seconds) for seconds in (latency.window, latency.recent_window, latency.long_window)
     )
-    slo = names.SLO_RATIO_HIST
-    busy = share(above(slo, bound, "tenant", short), f"{total(slo, 'tenant', short)} >= {latency.min_requests}")
-    quiet = share(above(slo, bound, "tenant", long), f"{total(slo, 'tenant', long)} >= {latency.min_requests}")
-    still = f"(round({above(slo, bound, 'tenant', recent)} * 1e6) > bool 0)"
+    busy, quiet = (
+        share(
+            above(_SLO_RATIO, bound, "tenant", window),
+            f"{total(_SLO_RATIO, 'tenant', window)} >= {latency.min_requests}",
+        )
+        for window in (short, long)
+    )
+    still = f"(round({above(_SLO_RATIO, bound, 'tenant', recent)} * 1e6) > bool 0)"
     return f"{busy}\nor\n{quiet}\n  * {still}"
 
 
-def _latency(promises: Promises, colour: str, series: str, bound: Decimal, for_: int) -> Alert:
-    share_text = f"{promises.latency.share:f}"
-    return Alert(
-        name=f"LoraTenantLatency{colour}",
-        promise="latency",
-        severity="critical" if colour == "Red" else "warning",
-        expr=f"{series} > {share_text}",
-        for_=for_,
-        summary=f"Tenant {{{{ $labels.tenant }}}}: P99 latency is above {bound} x its SLO",
-        description=(
-            f"{{{{ $value | humanizePercentage }}}} of the requests of tenant {{{{ $labels.tenant }}}} took longer than {bound} x the promised "
-            f"time or failed; {percent(promises.latency.share)} may."
-        ),
-        board=TENANTS,
-        variable="tenant",
+def _late(bound: Decimal) -> str:
+    return f"Tenant {{{{ $labels.tenant }}}}: P99 latency is above {bound} x its SLO"
+
+
+def _late_share(latency: Latency, bound: Decimal) -> str:
+    return (
+        f"{{{{ $value | humanizePercentage }}}} of the requests of tenant {{{{ $labels.tenant }}}} took longer than {bound} x the promised "
+        f"time or failed; {percent(latency.share)} may."
     )
 
 
-def _burn(promises: Promises, row: BurnWindow) -> Alert:
+def _without_slo(promises: Promises) -> str:
+    # Of gateways that still answer: one that is gone takes its SLOs along at once, its requests only after the window.
+    requests = increase(names.REQUESTS.name, duration(promises.ledger.slo_missing_window), _REAL)
+    return f"sum by (tenant) ({requests} and {names.REQUESTS.name}) > 0\nunless on (tenant) {names.SLO_SECONDS.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class BurnRows:
+    """The error budget's alerts: one rule for each pair of windows in `Budget.rows`, told apart by the label `window`."""
+
+    fast: str
+    """Name of the alerts that page."""
+    slow: str
+    """Name of those that open a ticket."""
+
+    def rules(self, promises: Promises) -> tuple[Alert, ...]:
+        """In the order of `Budget.rows`."""
+        return tuple(self._alert(promises, row) for row in promises.budget.rows)
+
+    def _alert(self, promises: Promises, row: BurnWindow) -> Alert:
+        budget, window = promises.budget, duration(row.long)
+        days = f"{(30 / row.factor).quantize(Decimal('0.1')).normalize():f}"
+        return Alert(
+            name=self.fast if row.severity == "critical" else self.slow,
+            promise="budget",
+            severity=row.severity,
+            expr=_burning(promises, row),
+            for_=row.for_,
+            summary=f"Tenant {{{{ $labels.tenant }}}} burns its error budget {row.factor} times too fast",
+            description=(
+                f"{{{{ $value | humanizePercentage }}}} of the requests of tenant {{{{ $labels.tenant }}}} over {window} were slower than the "
+                f"SLO or failed; at this pace the 30-day budget of {percent(budget.share)} is gone in {days} days."
+            ),
+            board=TENANTS,
+            variable="tenant",
+            labels={"window": window},
+        )
+
+
+def _burning(promises: Promises, row: BurnWindow) -> str:
     budget = promises.budget
     threshold = f"{row.threshold(budget.share).normalize():f}"
 
@@ -65,66 +104,67 @@ def _burn(promises: Promises, row: BurnWindow) -> Alert:
         return share(f"sum_over_time({ABOVE_SLO}[{text}])", f"sum_over_time({REQUESTS}[{text}])")
 
     seen = f"round(sum_over_time({REQUESTS}[{duration(row.long)}]) * {promises.interval})"
-    return Alert(
-        name="LoraErrorBudgetBurnFast" if row.severity == "critical" else "LoraErrorBudgetBurnSlow",
-        promise="budget",
-        severity=row.severity,
-        expr=f"{bad_share(row.long)} > {threshold}\nand {bad_share(row.short)} > {threshold}\nand {seen} >= {budget.min_requests}",
-        for_=row.for_,
-        summary=f"Tenant {{{{ $labels.tenant }}}} burns its error budget {row.factor} times too fast",
-        description=(
-            f"{{{{ $value | humanizePercentage }}}} of the requests of tenant {{{{ $labels.tenant }}}} over {duration(row.long)} were slower than the "
-            f"SLO or failed; at this pace the 30-day budget of {percent(budget.share)} is gone in {_days(row.factor)} days."
+    return f"{bad_share(row.long)} > {threshold}\nand {bad_share(row.short)} > {threshold}\nand {seen} >= {budget.min_requests}"
+
+
+TENANT_RULES: Final = GroupRows(
+    "loraledger-tenants",
+    (
+        RecordingRow(SLO, f"max by (tenant) ({names.SLO_SECONDS.name})"),
+        RecordingRow(REQUESTS, lambda p: total(_SLO_RATIO, "tenant", duration(p.budget.rate_window), how="rate")),
+        RecordingRow(
+            ABOVE_SLO,
+            lambda p: above(_SLO_RATIO, p.budget.bound, "tenant", duration(p.budget.rate_window), how="rate"),
         ),
-        board=TENANTS,
-        variable="tenant",
-        labels={"window": duration(row.long)},
-    )
-
-
-def _days(factor: Decimal) -> str:
-    return f"{(30 / factor).quantize(Decimal('0.1')).normalize():f}"
-
-
-def tenant_group(promises: Promises) -> Group:
-    """Recordings and alerts of the tenants' promises."""
-    latency, ledger = promises.latency, promises.ledger
-    slo = names.SLO_RATIO_HIST
-    seen = duration(ledger.slo_missing_window)
-    rate_window = duration(promises.budget.rate_window)
-    return Group(
-        "loraledger-tenants",
-        (
-            Recording(SLO, f"max by (tenant) ({names.SLO_SECONDS.name})"),
-            Recording(REQUESTS, total(slo, "tenant", rate_window, how="rate")),
-            Recording(ABOVE_SLO, above(slo, promises.budget.bound, "tenant", rate_window, how="rate")),
-            Recording(SHARE_YELLOW, judged_share(latency, latency.yellow)),
-            Recording(SHARE_RED, judged_share(latency, latency.red)),
-            _latency(promises, "Yellow", SHARE_YELLOW, latency.yellow, latency.yellow_for),
-            _latency(promises, "Red", SHARE_RED, latency.red, latency.red_for),
-            *(_burn(promises, row) for row in promises.budget.rows),
-            Alert(
-                name="LoraTenantWithoutSlo",
-                promise="slo-known",
-                severity="warning",
-                # Of gateways that still answer: one that is gone takes its SLOs along at once, its requests only after the window.
-                expr=f"sum by (tenant) ({increase(names.REQUESTS.name, seen, _REAL)} and {names.REQUESTS.name}) > 0\nunless on (tenant) {names.SLO_SECONDS.name}",
-                for_=ledger.slo_for,
-                summary="Tenant {{ $labels.tenant }} sends requests but has no SLO",
-                description=f"{{{{ $value | humanize }}}} requests in {seen} are judged by no promise: no latency alert can fire for this tenant.",
-                board=TENANTS,
-                variable="tenant",
-            ),
-            Alert(
-                name="LoraTenantSloDisagrees",
-                promise="slo-known",
-                severity="warning",
-                expr=f"max by (tenant) ({names.SLO_SECONDS.name}) - min by (tenant) ({names.SLO_SECONDS.name}) > 0",
-                for_=ledger.slo_for,
-                summary="Gateways disagree about the SLO of tenant {{ $labels.tenant }}",
-                description="The gateways' SLOs for this tenant lie {{ $value | humanizeDuration }} apart: one of them runs an old catalog.",
-                board=TENANTS,
-                variable="tenant",
-            ),
+        RecordingRow(SHARE_YELLOW, lambda p: judged_share(p.latency, p.latency.yellow)),
+        RecordingRow(SHARE_RED, lambda p: judged_share(p.latency, p.latency.red)),
+        AlertRow(
+            name="LoraTenantLatencyYellow",
+            promise="latency",
+            severity="warning",
+            expr=lambda p: f"{SHARE_YELLOW} > {p.latency.share:f}",
+            for_=lambda p: p.latency.yellow_for,
+            summary=lambda p: _late(p.latency.yellow),
+            description=lambda p: _late_share(p.latency, p.latency.yellow),
+            board=TENANTS,
+            variable="tenant",
         ),
-    )
+        AlertRow(
+            name="LoraTenantLatencyRed",
+            promise="latency",
+            severity="critical",
+            expr=lambda p: f"{SHARE_RED} > {p.latency.share:f}",
+            for_=lambda p: p.latency.red_for,
+            summary=lambda p: _late(p.latency.red),
+            description=lambda p: _late_share(p.latency, p.latency.red),
+            board=TENANTS,
+            variable="tenant",
+        ),
+        BurnRows(fast="LoraErrorBudgetBurnFast", slow="LoraErrorBudgetBurnSlow"),
+        AlertRow(
+            name="LoraTenantWithoutSlo",
+            promise="slo-known",
+            severity="warning",
+            expr=_without_slo,
+            for_=lambda p: p.ledger.slo_for,
+            summary="Tenant {{ $labels.tenant }} sends requests but has no SLO",
+            description=lambda p: (
+                f"{{{{ $value | humanize }}}} requests in {duration(p.ledger.slo_missing_window)} are judged by no promise: "
+                "no latency alert can fire for this tenant."
+            ),
+            board=TENANTS,
+            variable="tenant",
+        ),
+        AlertRow(
+            name="LoraTenantSloDisagrees",
+            promise="slo-known",
+            severity="warning",
+            expr=f"max by (tenant) ({names.SLO_SECONDS.name}) - min by (tenant) ({names.SLO_SECONDS.name}) > 0",
+            for_=lambda p: p.ledger.slo_for,
+            summary="Gateways disagree about the SLO of tenant {{ $labels.tenant }}",
+            description="The gateways' SLOs for this tenant lie {{ $value | humanizeDuration }} apart: one of them runs an old catalog.",
+            board=TENANTS,
+            variable="tenant",
+        ),
+    ),
+)

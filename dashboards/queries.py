@@ -8,11 +8,11 @@ from functools import cache
 from importlib import resources
 from typing import Final
 
+from alerts.adapter_rules import warm_hit_share
 from alerts.expressions import above, share, total
-from alerts.fleet_rules import warm_hit_share
-from alerts.ledger_rules import model_drift, owner_share
 from alerts.metrics_used import families
 from alerts.promises import DEFAULT
+from alerts.record_rules import model_drift, owner_share
 from alerts.rules import recorded_names
 from alerts.tenant_rules import ABOVE_SLO, REQUESTS, SHARE_RED, SHARE_YELLOW, SLO
 from telemetry import names
