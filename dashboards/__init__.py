@@ -1,1 +1,1 @@
-"""Shows: boards as functions, generated JSON."""
+"""Shows: boards as rows, generated JSON."""

@@ -2,139 +2,145 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from alerts.expressions import percent
 from alerts.links import FLEET
-from alerts.promises import DEFAULT
-from dashboards.panels import BLUE, GREEN, RED, YELLOW, Prom, Sql, Step, board, stat, timeseries
-from dashboards.queries import promql_queries, sql_queries
+from alerts.promises import DEFAULT, JOB
+from dashboards.model import BLUE, GREEN, RED, YELLOW, Dashboard, Prom, Sql, Stat, Step, TimeSeries
+from dashboards.promql import rate
+from telemetry import names
 
 _FLEET: Final = DEFAULT.fleet
-MEMORY_STEPS: Final = (
+_MEMORY_STEPS: Final = (
     Step(BLUE),
     Step(GREEN, float(_FLEET.band_low)),
     Step(YELLOW, float(_FLEET.band_high)),
     Step(RED, float(_FLEET.memory_critical)),
 )
-KV_STEPS: Final = (Step(GREEN), Step(YELLOW, float(_FLEET.kv_saturated)))
-UP_STEPS: Final = (Step(RED), Step(GREEN, 1))
+_KV_STEPS: Final = (Step(GREEN), Step(YELLOW, float(_FLEET.kv_saturated)))
+_UP_STEPS: Final = (Step(RED), Step(GREEN, 1))
+_KV_RATIO: Final = Prom("kv_ratio", f"{names.KV_USED.name} / {names.KV_TOTAL.name}", "{{instance}}")
 
-
-def fleet_board() -> dict[str, Any]:
-    """Memory, residency, KV and engine time."""
-    q = promql_queries()
-    band = f"{percent(_FLEET.band_low)} to {percent(_FLEET.band_high)}"
-    return board(
-        FLEET,
-        "Engines: are they up, how full are they, and whom did their time serve.",
-        [
-            stat(
-                "Engines",
-                "1 while the engine answers.",
-                Prom(q["engine_up"], "{{engine}}", instant=True),
-                "none",
-                steps=UP_STEPS,
+FLEET_BOARD: Final = Dashboard(
+    FLEET,
+    "Engines: are they up, how full are they, and whom did their time serve.",
+    (
+        Stat(
+            "Engines",
+            "1 while the engine answers.",
+            Prom("engine_up", names.ENGINE_UP.name, "{{engine}}"),
+            "none",
+            steps=_UP_STEPS,
+        ),
+        Stat(
+            "Gateways",
+            "1 while Prometheus can scrape it.",
+            Prom("targets_up", f'up{{job="{JOB}"}}', "{{instance}}"),
+            "none",
+            steps=_UP_STEPS,
+        ),
+        Stat(
+            "Running for",
+            "Since the gateway process started.",
+            Prom("uptime", f"time() - {names.PROCESS_START.name}", "{{instance}}"),
+            "s",
+        ),
+        Stat(
+            "Attempts in flight",
+            "Opened and not yet closed.",
+            Prom("in_flight", f"sum({names.IN_FLIGHT.name})", "attempts"),
+            "short",
+        ),
+        Stat(
+            "Adapters in slots",
+            "Adapters that hold a device slot now.",
+            Prom("slots_in_use", f"count({names.MEMORY_USED.name} > 0) or vector(0)", "adapters"),
+            "short",
+        ),
+        Stat(
+            "KV blocks",
+            f"In use; LoraKvPoolSaturated warns above {percent(_FLEET.kv_saturated)}.",
+            _KV_RATIO,
+            "percentunit",
+            steps=_KV_STEPS,
+            decimals=1,
+        ),
+        TimeSeries(
+            "Memory use",
+            f"(weights + slots in use + KV blocks in use) / budget. Healthy is {percent(_FLEET.band_low)} to {percent(_FLEET.band_high)} (green); "
+            f"LoraGpuMemoryCritical pages above {percent(_FLEET.memory_critical)}.",
+            Prom("memory_ratio", names.MEMORY_RATIO.name, "{{gpu}}"),
+            "percentunit",
+            steps=_MEMORY_STEPS,
+            area=True,
+            maximum=1,
+        ),
+        TimeSeries(
+            "Device memory",
+            "What all processes hold on the GPUs, from NVML; an engine reserves most of it when it starts. Without a GPU, what the engine reserved.",
+            Prom(
+                "device_memory",
+                f"sum by (gpu) ({names.GPU_MEMORY_USED.name}) / sum by (gpu) ({names.GPU_MEMORY_TOTAL.name})",
+                "{{gpu}}",
             ),
-            stat(
-                "Gateways",
-                "1 while Prometheus can scrape it.",
-                Prom(q["targets_up"], "{{instance}}", instant=True),
-                "none",
-                steps=UP_STEPS,
+            "percentunit",
+            maximum=1,
+        ),
+        TimeSeries(
+            "KV blocks in use",
+            "Share of the pool.",
+            _KV_RATIO,
+            "percentunit",
+            steps=_KV_STEPS,
+            maximum=1,
+        ),
+        TimeSeries(
+            "Memory by adapter",
+            "The padded slot; 0 when not in a slot.",
+            Prom("memory_by_adapter", f"sum by (adapter) ({names.MEMORY_USED.name})", "{{adapter}}"),
+            "bytes",
+            stacked=True,
+        ),
+        TimeSeries(
+            "Memory budget by adapter",
+            "From the catalog.",
+            Prom(
+                "memory_quota",
+                f"sum by (adapter) (max by (adapter, gpu) ({names.MEMORY_QUOTA.name}))",
+                "{{adapter}}",
             ),
-            stat(
-                "Running for",
-                "Since the gateway process started.",
-                Prom(q["uptime"], "{{instance}}", instant=True),
-                "s",
-            ),
-            stat(
-                "Attempts in flight",
-                "Opened and not yet closed.",
-                Prom(q["in_flight"], "attempts", instant=True),
-                "short",
-            ),
-            stat(
-                "Adapters in slots",
-                "Adapters that hold a device slot now.",
-                Prom(q["slots_in_use"], "adapters", instant=True),
-                "short",
-            ),
-            stat(
-                "KV blocks",
-                f"In use; LoraKvPoolSaturated warns above {percent(_FLEET.kv_saturated)}.",
-                Prom(q["kv_ratio"], "{{instance}}", instant=True),
-                "percentunit",
-                steps=KV_STEPS,
-                decimals=1,
-            ),
-            timeseries(
-                "Memory use",
-                f"(weights + slots in use + KV blocks in use) / budget. Healthy is {band} (green); LoraGpuMemoryCritical pages above {percent(_FLEET.memory_critical)}.",
-                [Prom(q["memory_ratio"], "{{gpu}}")],
-                "percentunit",
-                steps=MEMORY_STEPS,
-                area=True,
-                maximum=1,
-            ),
-            timeseries(
-                "Device memory",
-                "What all processes hold on the GPUs, from NVML; an engine reserves most of it when it starts. Without a GPU, what the engine reserved.",
-                [Prom(q["device_memory"], "{{gpu}}")],
-                "percentunit",
-                maximum=1,
-            ),
-            timeseries(
-                "KV blocks in use",
-                "Share of the pool.",
-                [Prom(q["kv_ratio"], "{{instance}}")],
-                "percentunit",
-                steps=KV_STEPS,
-                maximum=1,
-            ),
-            timeseries(
-                "Memory by adapter",
-                "The padded slot; 0 when not in a slot.",
-                [Prom(q["memory_by_adapter"], "{{adapter}}")],
-                "bytes",
-                stacked=True,
-            ),
-            timeseries(
-                "Memory budget by adapter",
-                "From the catalog.",
-                [Prom(q["memory_quota"], "{{adapter}}")],
-                "bytes",
-                stacked=True,
-            ),
-            timeseries(
-                "Engine time by owner",
-                "Seconds per second; the owners sum to 1 per engine while it is up.",
-                [Prom(q["engine_time"], "{{engine}} {{owner}}")],
-                "s",
-                stacked=True,
-            ),
-            timeseries(
-                "Prefix cache hit rate",
-                "Over the gauge's own window of five minutes.",
-                [Prom(q["kv_hit_rate_gauge"], "{{tenant}}")],
-                "percentunit",
-                maximum=1,
-            ),
-            timeseries(
-                "System time by cause",
-                "From the ledger: the loop between steps, empty steps, stalls.",
-                [Sql(sql_queries()["system_causes"], series=True)],
-                "s",
-                bars=True,
-                stacked=True,
-            ),
-            timeseries(
-                "Residency cost",
-                "The engine's price times the tenant's share of the adapter budget, per hour.",
-                [Prom(q["residency_cost"], "{{tenant}}")],
-                "none",
-                stacked=True,
-            ),
-        ],
-    )
+            "bytes",
+            stacked=True,
+        ),
+        TimeSeries(
+            "Engine time by owner",
+            "Seconds per second; the owners sum to 1 per engine while it is up.",
+            Prom("engine_time", rate(names.ENGINE_TIME, "engine, owner"), "{{engine}} {{owner}}"),
+            "s",
+            stacked=True,
+        ),
+        TimeSeries(
+            "Prefix cache hit rate",
+            "Over the gauge's own window of five minutes.",
+            Prom("kv_hit_rate_gauge", f"max by (tenant) ({names.KV_HIT_RATE.name})", "{{tenant}}"),
+            "percentunit",
+            maximum=1,
+        ),
+        TimeSeries(
+            "System time by cause",
+            "From the ledger: the loop between steps, empty steps, stalls.",
+            Sql("system_causes"),
+            "s",
+            bars=True,
+            stacked=True,
+        ),
+        TimeSeries(
+            "Residency cost",
+            "The engine's price times the tenant's share of the adapter budget, per hour.",
+            Prom("residency_cost", f"max by (tenant) ({names.MEMORY_COST.name})", "{{tenant}}"),
+            "none",
+            stacked=True,
+        ),
+    ),
+)

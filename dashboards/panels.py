@@ -1,24 +1,34 @@
-"""Panels and boards in our words: the only file that speaks to grafanalib, whose output goes through `normalise`."""
+"""Boards as Grafana reads them: the only file that speaks to grafanalib, whose output goes through `normalise`."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from grafanalib import _gen, core
 
-from alerts.links import Board
 from alerts.rules import SERVICE
+from dashboards.model import (
+    GREEN,
+    RED,
+    Dashboard,
+    Panel,
+    Prom,
+    Sql,
+    Stat,
+    Step,
+    Table,
+    Text,
+    TimeSeries,
+    Variable,
+    queries_of,
+)
 from dashboards.normalise import normalise
+from dashboards.sql_files import sql_queries
 
 PROMETHEUS: Final = {"type": "prometheus", "uid": "${prometheus_datasource}"}
 CLICKHOUSE: Final = {"type": "grafana-clickhouse-datasource", "uid": "${clickhouse_datasource}"}
-GREEN: Final = "green"
-YELLOW: Final = "yellow"
-RED: Final = "red"
-BLUE: Final = "blue"
 _COLUMNS: Final = 24
 _ALERTS: Final = {
     "name": "Firing alerts",
@@ -30,173 +40,107 @@ _ALERTS: Final = {
     "textFormat": "{{tenant}} {{engine}}",
     "step": "60s",
 }
-_TIME_SERIES: Final = 0
-_TABLE: Final = 1
+_AS_TIME_SERIES: Final = 0
+_AS_TABLE: Final = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Prom:
-    """One PromQL query; `legend` is a Grafana legend format. `instant` asks for the newest value only."""
+def rendered(dashboard: Dashboard) -> dict[str, Any]:
+    """The board as JSON: panels laid out in rows of 24 columns, numbered from 1, data sources chosen by variable.
 
-    expr: str
-    legend: str = ""
-    instant: bool = False
-
-    def target(self, ref: str) -> dict[str, Any]:
-        """As Grafana stores it."""
-        kind = {"instant": True, "range": False} if self.instant else {"range": True}
-        return {
-            "refId": ref,
-            "datasource": PROMETHEUS,
-            "expr": self.expr,
-            "legendFormat": self.legend or "__auto",
-            "editorMode": "code",
-            **kind,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Sql:
-    """One ClickHouse query with the plugin's macros; as a table, or as time series (columns: time, labels, values)."""
-
-    text: str
-    series: bool = False
-
-    def target(self, ref: str) -> dict[str, Any]:
-        """As Grafana stores it."""
-        return {
-            "refId": ref,
-            "datasource": CLICKHOUSE,
-            "editorType": "sql",
-            "format": _TIME_SERIES if self.series else _TABLE,
-            "rawSql": self.text,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """From `value` upwards the colour is `color`; None is minus infinity."""
-
-    color: str
-    value: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """A panel and its size in grid units; boards lay panels out from left to right."""
-
-    panel: core.Panel
-    width: int
-    height: int
-
-
-@dataclass(frozen=True, slots=True)
-class Variable:
-    """A choice at the top of a board, all values by default. `query` is PromQL's label_values or SQL."""
-
-    name: str
-    label: str
-    query: str
-    sql: bool = False
-
-
-def timeseries(
-    title: str,
-    description: str,
-    queries: Sequence[Prom | Sql],
-    unit: str,
-    *,
-    steps: Sequence[Step] = (),
-    area: bool = False,
-    stacked: bool = False,
-    minimum: int | None = 0,
-    maximum: int | None = None,
-    bars: bool = False,
-    width: int = 12,
-    height: int = 8,
-) -> Placed:
-    """Values over time. `steps` are drawn as lines, or as filled bands with `area`."""
-    panel = core.TimeSeries(
-        **_base(title, description, queries),
-        unit=unit,
-        thresholds=_steps(steps),
-        thresholdsStyleMode=("area" if area else "line") if steps else "off",
-        stacking={"mode": "normal", "group": "A"} if stacked else {"mode": "none", "group": "A"},
-        fillOpacity=60 if bars else (30 if stacked else 0),
-        drawStyle="bars" if bars else "line",
-        showPoints="never",
-        valueMin=minimum,
-        valueMax=maximum,
-    )
-    return Placed(panel, width, height)
-
-
-def stat(
-    title: str,
-    description: str,
-    query: Prom | Sql,
-    unit: str,
-    *,
-    steps: Sequence[Step] = (),
-    empty: str = "no data",
-    decimals: int | None = None,
-    width: int = 4,
-) -> Placed:
-    """One number per series, coloured by `steps`."""
-    panel = core.Stat(
-        **_base(title, description, [query]),
-        format=unit,
-        thresholds=_steps(steps),
-        color={"mode": "thresholds"},
-        noValue=empty,
-        decimals=decimals,
-    )
-    return Placed(panel, width, 4)
-
-
-def table(title: str, description: str, query: Prom | Sql, *, width: int = 24, height: int = 8) -> Placed:
-    """Rows. Units belong into the column names: field overrides do not pass Grafana's strict schema."""
-    return Placed(core.Table(**_base(title, description, [query]), thresholds=_steps(())), width, height)
-
-
-def text(markdown: str, *, width: int = 24, height: int = 3) -> Placed:
-    """Words for the reader of the board."""
-    return Placed(core.Text(title="", content=markdown), width, height)
-
-
-def board(
-    of: Board, description: str, panels: Sequence[Placed], variables: Sequence[Variable] = (), start: str = "now-6h"
-) -> dict[str, Any]:
-    """The board as JSON: panels laid out in rows of 24 columns, numbered from 1, data sources chosen by variable."""
-    dashboard = core.Dashboard(
-        title=of.title,
-        uid=of.uid,
-        description=description,
+    Raises ValueError for a panel whose queries are none, or go to two data sources.
+    """
+    made = core.Dashboard(
+        title=dashboard.board.title,
+        uid=dashboard.board.uid,
+        description=dashboard.description,
         tags=["loraledger"],
         graphTooltip=core.GRAPH_TOOLTIP_MODE_SHARED_CROSSHAIR,
-        time=core.Time(start, "now"),
+        time=core.Time(dashboard.start, "now"),
         refresh="30s",
         links=[
             core.DashboardLink(
                 title="loraledger", tags=["loraledger"], asDropdown=True, icon="dashboard", includeVars=True
             )
         ],
-        annotations=core.Annotations(list=[_ALERTS] if _uses(PROMETHEUS, panels, variables) else []),
+        annotations=core.Annotations(list=[_ALERTS] if _uses(dashboard, PROMETHEUS) else []),
         templating=core.Templating(
-            list=[*_datasources(panels, variables), *(_variable(variable) for variable in variables)]
+            list=[*_datasources(dashboard), *(_variable(variable) for variable in dashboard.variables)]
         ),
-        panels=_laid_out(panels),
+        panels=_laid_out(dashboard.panels),
     )
-    plain: dict[str, Any] = json.loads(json.dumps(dashboard.to_json_data(), cls=_gen.DashboardEncoder))
+    plain: dict[str, Any] = json.loads(json.dumps(made.to_json_data(), cls=_gen.DashboardEncoder))
     return normalise(plain)
 
 
-def _base(title: str, description: str, queries: Sequence[Prom | Sql]) -> dict[str, Any]:
+def _panel(panel: Panel) -> core.Panel:
+    match panel:
+        case TimeSeries():
+            return _time_series(panel)
+        case Stat():
+            return core.Stat(
+                **_queried(panel),
+                format=panel.unit,
+                thresholds=_steps(panel.steps),
+                color={"mode": "thresholds"},
+                noValue=panel.empty,
+                decimals=panel.decimals,
+            )
+        case Table():
+            return core.Table(**_queried(panel), thresholds=_steps(()))
+        case Text():
+            return core.Text(title="", content=panel.markdown)
+
+
+def _time_series(panel: TimeSeries) -> core.Panel:
+    return core.TimeSeries(
+        **_queried(panel),
+        unit=panel.unit,
+        thresholds=_steps(panel.steps),
+        thresholdsStyleMode=("area" if panel.area else "line") if panel.steps else "off",
+        stacking={"mode": "normal" if panel.stacked else "none", "group": "A"},
+        fillOpacity=60 if panel.bars else (30 if panel.stacked else 0),
+        drawStyle="bars" if panel.bars else "line",
+        showPoints="never",
+        valueMin=panel.minimum,
+        valueMax=panel.maximum,
+    )
+
+
+def _queried(panel: TimeSeries | Stat | Table) -> dict[str, Any]:
+    queries = queries_of(panel)
     if len({type(query) for query in queries}) != 1:
-        raise ValueError(f"could not draw panel {title!r}: it needs queries, all to one data source")
-    source = PROMETHEUS if isinstance(queries[0], Prom) else CLICKHOUSE
-    targets = [query.target(chr(ord("A") + index)) for index, query in enumerate(queries)]
-    return {"title": title, "description": description, "dataSource": source, "targets": targets, "maxDataPoints": None}
+        raise ValueError(f"could not draw panel {panel.title!r}: it needs queries, all to one data source")
+    return {
+        "title": panel.title,
+        "description": panel.description,
+        "dataSource": _source(queries[0]),
+        "targets": [_target(panel, query, chr(ord("A") + index)) for index, query in enumerate(queries)],
+        "maxDataPoints": None,
+    }
+
+
+def _target(panel: Panel, query: Prom | Sql, letter: str) -> dict[str, Any]:
+    """A query as Grafana stores it; a stat asks Prometheus for the newest value only."""
+    if isinstance(query, Sql):
+        return {
+            "refId": letter,
+            "datasource": CLICKHOUSE,
+            "editorType": "sql",
+            "format": _AS_TIME_SERIES if isinstance(panel, TimeSeries) else _AS_TABLE,
+            "rawSql": sql_queries()[query.name],
+        }
+    return {
+        "refId": letter,
+        "datasource": PROMETHEUS,
+        "expr": query.expr,
+        "legendFormat": query.legend,
+        "editorMode": "code",
+        **({"instant": True, "range": False} if isinstance(panel, Stat) else {"range": True}),
+    }
+
+
+def _source(query: Prom | Sql | str) -> dict[str, str]:
+    return CLICKHOUSE if isinstance(query, Sql) else PROMETHEUS
 
 
 def _steps(steps: Sequence[Step]) -> list[dict[str, Any]]:
@@ -204,40 +148,41 @@ def _steps(steps: Sequence[Step]) -> list[dict[str, Any]]:
     return [{"color": step.color, "value": step.value} for step in (*first, *steps)]
 
 
-def _laid_out(panels: Sequence[Placed]) -> list[core.Panel]:
+def _laid_out(panels: Sequence[Panel]) -> list[core.Panel]:
     x = y = tallest = 0
     out = []
-    for number, placed in enumerate(panels, 1):
-        if x + placed.width > _COLUMNS:
+    for number, panel in enumerate(panels, 1):
+        if x + panel.width > _COLUMNS:
             x, y, tallest = 0, y + tallest, 0
-        placed.panel.gridPos = core.GridPos(h=placed.height, w=placed.width, x=x, y=y)
-        placed.panel.id = number
-        x, tallest = x + placed.width, max(tallest, placed.height)
-        out.append(placed.panel)
+        made = _panel(panel)
+        made.gridPos = core.GridPos(h=panel.height, w=panel.width, x=x, y=y)
+        made.id = number
+        x, tallest = x + panel.width, max(tallest, panel.height)
+        out.append(made)
     return out
 
 
-def _uses(source: dict[str, str], panels: Sequence[Placed], variables: Sequence[Variable]) -> bool:
-    of_variables = [CLICKHOUSE if variable.sql else PROMETHEUS for variable in variables]
-    return source in of_variables or any(placed.panel.dataSource == source for placed in panels)
+def _uses(dashboard: Dashboard, source: dict[str, str]) -> bool:
+    asked = [query for panel in dashboard.panels for query in queries_of(panel)]
+    return source in [_source(query) for query in (*asked, *(variable.query for variable in dashboard.variables))]
 
 
-def _datasources(panels: Sequence[Placed], variables: Sequence[Variable]) -> list[core.Template]:
+def _datasources(dashboard: Dashboard) -> list[core.Template]:
     choices = (("prometheus_datasource", "Prometheus", PROMETHEUS), ("clickhouse_datasource", "ClickHouse", CLICKHOUSE))
     return [
         core.Template(name=name, label=label, type="datasource", query=source["type"])
         for name, label, source in choices
-        if _uses(source, panels, variables)
+        if _uses(dashboard, source)
     ]
 
 
 def _variable(variable: Variable) -> core.Template:
-    source = CLICKHOUSE if variable.sql else PROMETHEUS
+    query = variable.query
     return core.Template(
         name=variable.name,
         label=variable.label,
-        query=variable.query,
-        dataSource=source,
+        query=sql_queries()[query.name] if isinstance(query, Sql) else query,
+        dataSource=_source(query),
         includeAll=True,
         multi=True,
         refresh=2,

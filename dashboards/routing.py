@@ -2,117 +2,126 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from alerts.expressions import percent
+from alerts.adapter_rules import warm_hit_share
+from alerts.expressions import above, percent, share, total
 from alerts.links import ROUTING
 from alerts.promises import DEFAULT
-from dashboards.panels import GREEN, RED, YELLOW, Prom, Sql, Step, board, stat, table, timeseries
-from dashboards.queries import promql_queries, sql_queries
+from dashboards.model import GREEN, RED, YELLOW, Dashboard, Prom, Sql, Stat, Step, Table, TimeSeries
+from dashboards.promql import increase, quantile, rate
+from telemetry import names
 
 _ADAPTERS: Final = DEFAULT.adapters
-WARM_STEPS: Final = (Step(RED), Step(GREEN, float(_ADAPTERS.warm_hit_low)))
-COLD_STEPS: Final = (Step(GREEN), Step(YELLOW, float(_ADAPTERS.cold_ms)))
-COLD_SHARE_STEPS: Final = (Step(GREEN), Step(YELLOW, float(_ADAPTERS.cold_share)))
+_LOW: Final = percent(_ADAPTERS.warm_hit_low)
+_LIMIT: Final = f"{_ADAPTERS.cold_ms} ms"
+_WARM_STEPS: Final = (Step(RED), Step(GREEN, float(_ADAPTERS.warm_hit_low)))
+_COLD_STEPS: Final = (Step(GREEN), Step(YELLOW, float(_ADAPTERS.cold_ms)))
+_COLD_SHARE_STEPS: Final = (Step(GREEN), Step(YELLOW, float(_ADAPTERS.cold_share)))
+_COLD_P99: Final = Prom("cold_p99", f"max({names.COLD_START_P99.name})", "P99")
 
 
-def routing_board() -> dict[str, Any]:
-    """Where requests went, whether their adapter was there, and what loading it took."""
-    q, sql = promql_queries(), sql_queries()
-    low, limit = percent(_ADAPTERS.warm_hit_low), f"{_ADAPTERS.cold_ms} ms"
-    return board(
-        ROUTING,
-        "Where requests went, whether their adapter was there, and what loading it took.",
-        [
-            stat(
-                "Warm pool hits, judged",
-                f"Hits / lookups as LoraWarmPoolHitRateLow judges it: warns below {low}; gateways that just started are left out.",
-                Prom(q["warm_hit_rate"], "hits", instant=True),
-                "percentunit",
-                steps=WARM_STEPS,
-                empty="too few lookups",
-                decimals=1,
-                width=8,
+def _share_of_slow_loads(window: str) -> str:
+    loads = names.COLD_START_MS_HIST
+    return share(above(loads, _ADAPTERS.cold_ms, "", window), f"{total(loads, '', window)} > 0")
+
+
+ROUTING_BOARD: Final = Dashboard(
+    ROUTING,
+    "Where requests went, whether their adapter was there, and what loading it took.",
+    (
+        Stat(
+            "Warm pool hits, judged",
+            f"Hits / lookups as LoraWarmPoolHitRateLow judges it: warns below {_LOW}; gateways that just started are left out.",
+            Prom("warm_hit_rate", warm_hit_share(DEFAULT), "hits"),
+            "percentunit",
+            steps=_WARM_STEPS,
+            empty="too few lookups",
+            decimals=1,
+            width=8,
+        ),
+        Stat(
+            "Cold start P99",
+            "Over the gauge's own window of five minutes.",
+            _COLD_P99,
+            "ms",
+            steps=_COLD_STEPS,
+            empty="none",
+            width=8,
+        ),
+        Stat(
+            f"Loads above {_LIMIT}, last hour",
+            f"LoraColdStartSlow warns above {percent(_ADAPTERS.cold_share)}.",
+            Prom("cold_above", _share_of_slow_loads("1h"), "share"),
+            "percentunit",
+            steps=_COLD_SHARE_STEPS,
+            empty="none",
+            width=8,
+        ),
+        TimeSeries(
+            "Decisions by reason",
+            "hit: resident; miss: loaded; evict: loaded in place of another; denied, unknown: refused.",
+            Prom("route_reasons", rate(names.ROUTE_DECISIONS, "reason"), "{{reason}}"),
+            "reqps",
+            stacked=True,
+        ),
+        TimeSeries(
+            "Decisions by adapter",
+            "Routing decisions.",
+            Prom("route_adapters", rate(names.ROUTE_DECISIONS, "adapter"), "{{adapter}}"),
+            "reqps",
+            stacked=True,
+        ),
+        TimeSeries(
+            "Warm pool hit rate",
+            f"Smallest of the gateways, over five minutes; the line is {_LOW}.",
+            Prom("warm_hit_rate_gauge", f"min({names.WARM_HIT_RATE.name})", "smallest"),
+            "percentunit",
+            steps=_WARM_STEPS,
+            maximum=1,
+        ),
+        TimeSeries(
+            "Warm pool lookups and hits",
+            "Requests for adapters that the catalog marks warm.",
+            (
+                Prom("warm_lookups", rate(names.WARM_LOOKUPS, ""), "lookups"),
+                Prom("warm_hits", rate(names.WARM_HITS, ""), "hits"),
             ),
-            stat(
-                "Cold start P99",
-                "Over the gauge's own window of five minutes.",
-                Prom(q["cold_p99"], "P99", instant=True),
-                "ms",
-                steps=COLD_STEPS,
-                empty="none",
-                width=8,
-            ),
-            stat(
-                f"Loads above {limit}, last hour",
-                f"LoraColdStartSlow warns above {percent(_ADAPTERS.cold_share)}.",
-                Prom(q["cold_above"], "share", instant=True),
-                "percentunit",
-                steps=COLD_SHARE_STEPS,
-                empty="none",
-                width=8,
-            ),
-            timeseries(
-                "Decisions by reason",
-                "hit: resident; miss: loaded; evict: loaded in place of another; denied, unknown: refused.",
-                [Prom(q["route_reasons"], "{{reason}}")],
-                "reqps",
-                stacked=True,
-            ),
-            timeseries(
-                "Decisions by adapter",
-                "Routing decisions.",
-                [Prom(q["route_adapters"], "{{adapter}}")],
-                "reqps",
-                stacked=True,
-            ),
-            timeseries(
-                "Warm pool hit rate",
-                f"Smallest of the gateways, over five minutes; the line is {low}.",
-                [Prom(q["warm_hit_rate_gauge"], "smallest")],
-                "percentunit",
-                steps=WARM_STEPS,
-                maximum=1,
-            ),
-            timeseries(
-                "Warm pool lookups and hits",
-                "Requests for adapters that the catalog marks warm.",
-                [Prom(q["warm_lookups"], "lookups"), Prom(q["warm_hits"], "hits")],
-                "reqps",
-            ),
-            timeseries(
-                "Cold start duration",
-                f"As the request saw it; the line is {limit}.",
-                [Prom(q["cold_p99"], "P99"), Prom(q["cold_p50"], "P50, estimated")],
-                "ms",
-                steps=COLD_STEPS,
-            ),
-            timeseries(
-                "Adapter loads",
-                "Loads that a request waited for, by adapter.",
-                [Prom(q["cold_loads"], "{{adapter}}")],
-                "short",
-                stacked=True,
-            ),
-            timeseries(
-                "LoRA time by tenant",
-                "Measured adapter milliseconds per second: in-step work and slot activation.",
-                [Prom(q["routing_cost"], "{{tenant}}")],
-                "ms",
-                stacked=True,
-            ),
-            timeseries(
-                "Engine time of loads",
-                "From the ledger: engine seconds that loading adapters took.",
-                [Sql(sql["cold_time_by_adapter"], series=True)],
-                "s",
-                bars=True,
-                stacked=True,
-            ),
-            table(
-                "Cold starts by adapter and phase",
-                "From the ledger: P99 of each phase.",
-                Sql(sql["cold_starts_by_adapter"]),
-            ),
-        ],
-    )
+            "reqps",
+        ),
+        TimeSeries(
+            "Cold start duration",
+            f"As the request saw it; the line is {_LIMIT}.",
+            (_COLD_P99, Prom("cold_p50", quantile("0.5", names.COLD_START_MS_HIST, ""), "P50, estimated")),
+            "ms",
+            steps=_COLD_STEPS,
+        ),
+        TimeSeries(
+            "Adapter loads",
+            "Loads that a request waited for, by adapter.",
+            Prom("cold_loads", increase(names.COLD_START_MS_HIST, "adapter"), "{{adapter}}"),
+            "short",
+            stacked=True,
+        ),
+        TimeSeries(
+            "LoRA time by tenant",
+            "Measured adapter milliseconds per second: in-step work and slot activation.",
+            Prom("routing_cost", rate(names.ROUTING_COST_MS, "tenant"), "{{tenant}}"),
+            "ms",
+            stacked=True,
+        ),
+        TimeSeries(
+            "Engine time of loads",
+            "From the ledger: engine seconds that loading adapters took.",
+            Sql("cold_time_by_adapter"),
+            "s",
+            bars=True,
+            stacked=True,
+        ),
+        Table(
+            "Cold starts by adapter and phase",
+            "From the ledger: P99 of each phase.",
+            Sql("cold_starts_by_adapter"),
+        ),
+    ),
+)

@@ -16,9 +16,11 @@ from jsonschema import Draft7Validator
 from alerts.generate import GENERATED as ALERTS
 from alerts.links import BOARDS
 from alerts.promises import DEFAULT
+from dashboards.boards import DASHBOARDS
 from dashboards.generate import boards
-from dashboards.panels import CLICKHOUSE, PROMETHEUS, Prom, Sql, timeseries
-from dashboards.queries import promql_queries, sql_queries
+from dashboards.model import Prom, queries_of
+from dashboards.panels import CLICKHOUSE, PROMETHEUS
+from dashboards.sql_files import sql_queries
 
 SCHEMAS = Path(__file__).parents[3] / "shared" / "schemas" / "grafana"
 needs_schemas = pytest.mark.skipif(
@@ -133,14 +135,14 @@ def test_every_variable_that_is_read_is_offered_and_every_one_offered_is_read(ui
     assert read == {variable["name"] for variable in ALL[uid]["templating"]["list"]}
 
 
-def test_uids_are_the_ones_alerts_point_at_and_every_query_is_on_a_board() -> None:
+def test_uids_are_the_ones_alerts_point_at_and_every_sql_file_is_on_a_board() -> None:
     assert list(ALL) == [board.uid for board in BOARDS]
     rules = (ALERTS / "rules.yaml").read_text()
     assert set(re.findall(r"/d/([\w-]+)/", rules)) <= set(ALL)
     assert set(re.findall(r"var-(\w+)=", rules)) == {"tenant"}
-    drawn = {target.get("expr") or target["rawSql"] for _, panel in PANELS for target in panel.get("targets", [])}
+    drawn = {target.get("rawSql") for _, panel in PANELS for target in panel.get("targets", [])}
     variables = {json.dumps(variable) for board in ALL.values() for variable in board["templating"]["list"]}
-    for name, query in {**promql_queries(), **sql_queries()}.items():
+    for name, query in sql_queries().items():
         assert query in drawn or any(json.dumps(query) in variable for variable in variables), name
 
 
@@ -179,8 +181,7 @@ def test_the_thresholds_drawn_are_the_thresholds_that_alert(
         assert re.search(rf"[<>] {re.escape(f'{thresholds[-1]:f}')}(?!\d)", expression)
 
 
-def test_a_panel_without_queries_or_with_two_data_sources_is_refused() -> None:
-    refused: list[list[Prom | Sql]] = [[], [Prom("up"), Sql("SELECT 1")]]
-    for queries in refused:
-        with pytest.raises(ValueError, match="could not draw panel 'x'"):
-            timeseries("x", "y.", queries, "s")
+def test_a_name_of_a_query_stands_for_one_expression() -> None:
+    queries = [query for board in DASHBOARDS for panel in board.panels for query in queries_of(panel)]
+    asked = {query for query in queries if isinstance(query, Prom)}
+    assert len({query.name for query in asked}) == len(asked)

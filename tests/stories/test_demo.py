@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from alerts import rules
 from billing.reconcile import OWNERS
-from dashboards import queries
+from dashboards import queries, sql_files
 from loraledger.books import Books
 from loraledger.settings import Settings
 
@@ -146,8 +146,8 @@ def test_every_sql_of_a_board_runs_on_the_ledger_the_demo_left(demo: Demo) -> No
     end = datetime.now(UTC)
     with Books.of(settings).open() as ledger:
         rows = {
-            name: len(ledger.ask(queries.expand_macros(sql, end - timedelta(days=1), end)).rows)
-            for name, sql in queries.sql_queries().items()
+            name: len(ledger.ask(sql_files.expand_macros(sql, end - timedelta(days=1), end)).rows)
+            for name, sql in sql_files.sql_queries().items()
         }
     assert rows
     assert sum(map(bool, rows.values())) >= len(rows) // 2, rows
