@@ -1,4 +1,4 @@
-"""Rules about adapters being where they are needed: warm pool, cold starts. No I/O."""
+"""Rules about adapters: hits of the warm pool, and how long cold starts take. No I/O."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from telemetry import names
 
 
 def warm_hit_share(promises: Promises) -> str:
-    """Warm-pool hits / lookups over the window, from gateways that have run longer than it; no series below the guard."""
+    """Warm-pool hits / lookups over the window, of the gateways that have run for longer than the window; no series while there were too few lookups."""
     adapters = promises.adapters
     window = duration(adapters.warm_window)
     fresh = f"unless on (job, instance) (time() - {names.PROCESS_START.name} < {adapters.warm_window})"

@@ -1,4 +1,4 @@
-"""Burn rates with several windows, exactly: how fast an error budget is used up, and when that is worth a page.
+"""Multi-window burn rates in exact numbers: how fast an error budget is used up, and when that is worth a page.
 
 The four rows used by default are those of Google's SRE workbook, chapter "Alerting on SLOs", for a 30-day budget.
 """
@@ -15,7 +15,10 @@ Severity = Literal["warning", "critical"]
 
 @dataclass(frozen=True, slots=True)
 class BurnWindow:
-    """Burning `factor` times too fast over `long` seconds, and still over `short`, for `for_` seconds."""
+    """One burn-rate alert: the budget burns `factor` times too fast over the last `long` seconds and over the last `short`.
+
+    The alert fires when both have been true for `for_` seconds.
+    """
 
     severity: Severity
     factor: Decimal
@@ -28,5 +31,5 @@ class BurnWindow:
         return self.factor * budget
 
     def spent(self, period: int) -> Fraction:
-        """Part of a budget for `period` seconds that is gone when this row is met over its long window."""
+        """Share of the budget of `period` seconds that is used up when it has burnt at this rate for the long window."""
         return Fraction(self.factor) * self.long / period

@@ -8,7 +8,7 @@ from typing import Final
 from telemetry.names import Metric
 
 PARTS: Final = "1e9"
-"""Shares are rounded to this many parts of 1, so that exactly 1 % is 0.01 and not a float beside it."""
+"""Shares are rounded to this many parts of 1."""
 
 
 def duration(seconds: int) -> str:
@@ -51,7 +51,7 @@ def percent(fraction: Decimal) -> str:
 
 
 def share(part: str, whole: str) -> str:
-    """part / whole, free of float dust (`round(x, 1e-9)` would leave some)."""
+    """part / whole, rounded so that exactly 1 % compares equal to 0.01 (`round(x, 1e-9)` would not)."""
     return f"round({PARTS} * {part} / ({whole})) / {PARTS}"
 
 

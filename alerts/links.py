@@ -16,7 +16,7 @@ class Board:
 
     @property
     def slug(self) -> str:
-        """Last part of the board's address."""
+        """The title as the last part of the board's address."""
         return self.title.lower().replace(": ", "-").replace(" ", "-")
 
 

@@ -49,7 +49,7 @@ def _series_to_family() -> dict[str, str]:
 
 
 def families(expressions: Iterable[str], recorded: frozenset[str] = frozenset()) -> frozenset[str]:
-    """Names of the metric families that the expressions read, recorded series and `up` left out.
+    """Names of the metric families that the expressions read, without recorded series and `up`.
 
     Raises MetricUnknown for a series that is neither declared nor in `recorded`, and for a histogram read without suffix.
     """

@@ -18,7 +18,8 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """One alert. `name` is also the name of its runbook; `promise` names what breaks, so that red silences yellow.
+    """One alert. `name` is also the name of its runbook; `promise` names what is broken: a critical alert silences the
+    warnings of the same promise.
 
     `variable` is the label of the alert that fills the board's variable of the same name. `for_` is in seconds.
     Values appear in `summary` and `description` only: a value in a label would make every evaluation a new alert.

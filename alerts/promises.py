@@ -1,4 +1,4 @@
-"""Every threshold, window and guard, as data: the one place to turn. Rules and boards both read it. No I/O."""
+"""Every threshold, window and guard, as data: the one place to change them. Rules and boards both read it. No I/O."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ JOB: Final = "loraledger"
 
 
 class PromiseNotMeasured(ValueError):
-    """A threshold is not a bucket bound of the histogram that would judge it, so that it could only be guessed."""
+    """A threshold is not a bucket bound of the histogram that would judge it, so that it could only be interpolated."""
 
     def __init__(self, metric: str, bound: Decimal) -> None:
         self.metric, self.bound = metric, bound
@@ -26,7 +26,7 @@ class PromiseNotMeasured(ValueError):
 
 SCRAPES_PER_WINDOW: Final = 4
 _TIMELESS: Final = frozenset({"cold_min_slow", "margin_min_cost"})
-"""Whole numbers that do not depend on how long a window is: "more than one" stays so, and money is money."""
+"""Whole numbers that a faster clock leaves alone: one slow load is still too few to judge, and money is not time."""
 
 
 def _faster(value: Any, by: int) -> Any:
@@ -75,7 +75,7 @@ class Budget:
 
     @property
     def rate_window(self) -> int:
-        """Window of the recorded request rates: the shortest that a row looks at."""
+        """Window of the recorded request rates: the shortest of all rows."""
         return min(row.short for row in self.rows)
 
 
@@ -97,7 +97,7 @@ class Fleet:
 
 @dataclass(frozen=True, slots=True)
 class Adapters:
-    """Warm pool and cold starts. A gateway that started less than `warm_window` ago is left out: everything misses then."""
+    """Warm pool and cold starts. A gateway that started less than `warm_window` ago is left out: its pool is still empty."""
 
     warm_hit_low: Decimal = Decimal("0.80")
     warm_min_lookups: int = 50
@@ -113,7 +113,7 @@ class Adapters:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """Records and money: what the meter, the spool and the ledger promise."""
+    """Thresholds for the meter, the spool, the ledger and its money."""
 
     unattributed: Decimal = Decimal("0.001")
     system: Decimal = Decimal("0.01")

@@ -1,4 +1,4 @@
-"""Alertmanager's and Prometheus' configuration by example: who hears what, and what silences what. No I/O."""
+"""Example configuration of Alertmanager and Prometheus: which alert goes to whom, and which silences which. No I/O."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ TICKET: Final = "ticket"
 def alertmanager(
     page_url: str = "http://127.0.0.1:9095/page", ticket_url: str = "http://127.0.0.1:9095/ticket", faster: int = 1
 ) -> dict[str, Any]:
-    """Critical pages at once, warning opens a ticket; a red promise silences the yellow of the same thing.
+    """Critical pages at once, warning opens a ticket; a critical alert silences the warnings of the same promise, tenant, engine and GPU.
 
-    `faster` shortens every wait, as `Promises.compressed` does the rules'.
+    `faster` divides every wait, as `Promises.compressed` divides the durations of the rules.
     """
 
     def wait(seconds: int) -> str:

@@ -1,4 +1,4 @@
-"""Engines: memory with its healthy band, slots, KV blocks, and whose the time was."""
+"""Engines: memory with its healthy band, adapter slots, KV blocks, and engine time by owner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes of grafanalib's output what today's Grafana writes: dead keys and nulls go, required options come. Pure."""
+"""Turns grafanalib's output into what current Grafana saves: without obsolete keys and nulls, with required options. Pure."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _OPTIONS: Final[dict[str, dict[str, Any]]] = {
 
 
 def normalise(board: dict[str, Any]) -> dict[str, Any]:
-    """The board as Grafana would save it; the argument must be plain dicts, lists and scalars, and is left as it was."""
+    """The board as Grafana would save it; the argument must be plain dicts, lists and scalars, and is not changed."""
     cleaned: dict[str, Any] = _without_nulls({key: value for key, value in board.items() if key not in _DEAD_BOARD})
     cleaned["schemaVersion"] = SCHEMA_VERSION
     cleaned["editable"] = False

@@ -22,7 +22,7 @@ def rate(metric: Metric, by: str, selector: str = "") -> str:
 
 
 def quantile(q: str, metric: Metric, by: str, selector: str = "") -> str:
-    """A quantile estimated between bucket bounds: for the eye; alerts judge exact shares."""
+    """A quantile, interpolated between bucket bounds: good enough to look at; alerts judge exact shares."""
     braces = f"{{{selector}}}" if selector else ""
     grouped = f"{by}, le" if by else "le"
     return f"histogram_quantile({q}, sum by ({grouped}) (rate({metric.name}_bucket{braces}[{RATE}])))"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 FOLDER: Final = "loraledger"
+BOARDS_PATH: Final = "/var/lib/grafana/dashboards/loraledger"
 
 
 def datasources() -> dict[str, Any]:
@@ -41,8 +42,8 @@ def datasources() -> dict[str, Any]:
     }
 
 
-def folders(path: str = "/var/lib/grafana/dashboards/loraledger") -> dict[str, Any]:
-    """One folder of boards, read from `path`; changed in the repository only."""
+def folders() -> dict[str, Any]:
+    """One folder of boards, read from `BOARDS_PATH`; Grafana does not let anybody edit or delete them."""
     return {
         "apiVersion": 1,
         "providers": [
@@ -54,7 +55,7 @@ def folders(path: str = "/var/lib/grafana/dashboards/loraledger") -> dict[str, A
                 "disableDeletion": True,
                 "allowUiUpdates": False,
                 "updateIntervalSeconds": 30,
-                "options": {"path": path, "foldersFromFilesStructure": False},
+                "options": {"path": BOARDS_PATH, "foldersFromFilesStructure": False},
             }
         ],
     }

@@ -24,7 +24,7 @@ def sql_queries() -> dict[str, str]:
 
 
 def expand_macros(sql: str, start: datetime, end: datetime) -> str:
-    """The query as Grafana's ClickHouse plugin would send it for [start, end] with every value of every variable chosen."""
+    """The query as Grafana's ClickHouse plugin sends it for [start, end] while all values of every variable are chosen."""
     first, last = (f"toDateTime({int(moment.timestamp())})" for moment in (start, end))
     step = f"INTERVAL {SHORTEST_INTERVAL_S} second"
     expanded = re.sub(r"\$__conditionalAll\((?:[^()]|\([^()]*\))*,\s*\$\w+\)", "1=1", sql)
