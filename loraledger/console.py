@@ -33,6 +33,11 @@ def fail(message: str, code: int = FAILED) -> SystemExit:
     return SystemExit(code)
 
 
+def warn(message: str) -> None:
+    """Print a warning for people; it stops nothing."""
+    err.print(f"[bold yellow]warning:[/] {_escaped(message)}")
+
+
 def say_json(value: Any) -> None:
     """Write one JSON document; decimals as text, instants in ISO 8601."""
     json.dump(value, sys.stdout, default=_plain, indent=2)

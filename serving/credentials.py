@@ -41,7 +41,9 @@ class Keyring:
 def cache_salt(secret: bytes, tenant: Tenant) -> str:
     """The prefix-cache salt: equal for one tenant, or for the tenants of one sharing group; 128 bits nobody can guess.
 
-    Tenants and groups are separate name spaces, so a tenant cannot meet a group by taking its name.
+    Tenants and groups are separate name spaces, so a tenant cannot meet a group by taking its name; nor do two
+    organisations meet in groups of one name.
     """
-    whom = f"group/{tenant.kv_sharing_group}" if tenant.kv_sharing_group else f"tenant/{tenant.id}"
+    shares = tenant.kv_sharing_group is not None and tenant.org is not None
+    whom = f"group/{tenant.org}/{tenant.kv_sharing_group}" if shares else f"tenant/{tenant.id}"
     return hmac.new(secret, whom.encode(), hashlib.sha256).hexdigest()[:32]

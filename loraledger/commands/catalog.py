@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from catalog.advice import warnings
 from catalog.load import load, version
 from catalog.schema import json_schema
 from loraledger import console
@@ -24,7 +25,7 @@ def check(
     json: Json = False,
     schema: Annotated[bool, typer.Option("--schema", help="Print the catalog's JSON Schema instead.")] = False,
 ) -> None:
-    """Validate a catalog: all its problems at once, exit 2 when there are any."""
+    """Validate a catalog: all its problems at once, exit 2 when there are any. Warnings change nothing."""
     if schema:
         sys.stdout.write(json_schema())
         return
@@ -38,10 +39,13 @@ def check(
         "tenants": len(catalog.tenants),
         "routing_rules": len(catalog.routing),
         "price_book": catalog.prices.version,
+        "warnings": warnings(catalog),
     }
     if json:
         console.say_json(facts)
         return
+    for warning in warnings(catalog):
+        console.warn(warning)
     console.out.print(
-        f"{file} is valid (version {facts['version']}): {facts['tenants']} tenants, {facts['adapters']} adapters, {facts['engines']} engines, price book {facts['price_book']}"
+        f"{facts['file']} is valid (version {facts['version']}): {facts['tenants']} tenants, {facts['adapters']} adapters, {facts['engines']} engines, price book {facts['price_book']}"
     )

@@ -110,6 +110,7 @@ def test_money_that_contradicts_itself_is_told_with_its_path() -> None:
         parse(yaml.safe_dump(raw), "x.yaml")
     assert sorted(caught.value.problems) == [
         "earlier_prices[0].currency: USD is not the current book's EUR",
+        "prices.effective_from: holds and is known from the same instants as earlier_prices[0]; which one holds cannot be told",
         "prices.fx: 'USD on 2026-10-30' appears 2 times",
         "prices.fx: EUR is the book's own currency",
         "prices.gpu_hours: 'demo-cpu from 2026-01-01T00:00:00+00:00' appears 2 times",

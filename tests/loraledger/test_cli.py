@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -43,7 +44,39 @@ def test_check_tells_every_problem_of_a_catalog_and_exits_2(tmp_path: Path) -> N
 
 
 def test_check_json_is_for_programs(tmp_path: Path) -> None:
-    assert json.loads(run(tmp_path, "check", "--json").stdout)["tenants"] == 6
+    facts = json.loads(run(tmp_path, "check", "--json").stdout)
+    assert (facts["tenants"], facts["warnings"]) == (6, [])
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda path: path.write_bytes("a: Lindenhöf".encode("latin-1")), "line 1: byte 0xf6 is not UTF-8"),
+        (lambda path: path.write_text("a: 1\na: 2"), "the key 'a' is given again; line 1 has it"),
+        (os.mkfifo, "it is not a regular file"),
+    ],
+    ids=["Latin-1", "a key twice", "a pipe"],
+)
+def test_check_tells_what_a_file_is_instead_of_a_catalog(
+    tmp_path: Path, make: Callable[[Path], None], words: str
+) -> None:
+    make(tmp_path / "x.yaml")
+    done = run(tmp_path, "check", str(tmp_path / "x.yaml"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_check_warns_and_passes(tmp_path: Path) -> None:
+    text = (ROOT / "examples" / "catalog.yaml").read_text()
+    (tmp_path / "x.yaml").write_text(
+        text.replace("memory_budget_bytes: 3145728}", "memory_budget_bytes: 3145728, warm: true}")
+    )
+    done = run(tmp_path, "check", str(tmp_path / "x.yaml"))
+    assert done.returncode == 0
+    assert "warning: engines[0].max_cpu_loras: 8 adapters are warm and 6 have a place" in done.stderr
+    told = json.loads(run(tmp_path, "check", "--json", str(tmp_path / "x.yaml")).stdout)["warnings"]
+    assert len(told) == 1
 
 
 def test_an_unreachable_ledger_is_one_clear_line(tmp_path: Path) -> None:

@@ -39,7 +39,11 @@ def test_salts_differ_by_tenant_and_secret_and_are_shared_inside_a_group_only(ex
     salts = {cache_salt(b"a", tenant) for tenant in example.tenants} | {cache_salt(b"b", one)}
     assert len(salts) == len(example.tenants) + 1
     assert {len(salt) for salt in salts} == {32}
-    grouped = [tenant.model_copy(update={"kv_sharing_group": "bank"}) for tenant in (one, example.tenants[2])]
+    group = {"kv_sharing_group": "bank", "org": "health"}
+    grouped = [tenant.model_copy(update=group) for tenant in (one, example.tenants[2])]
     assert len({cache_salt(b"a", tenant) for tenant in grouped}) == 1
     # A group cannot be joined by a tenant who is merely called like it.
     assert cache_salt(b"a", grouped[0]) != cache_salt(b"a", two)
+    # Nor does another organisation meet the group, were it ever let into it, or who belongs to none.
+    for org in ("finance", None):
+        assert cache_salt(b"a", grouped[1].model_copy(update={"org": org})) != cache_salt(b"a", grouped[0])

@@ -106,16 +106,14 @@ def test_a_prefix_is_reused_by_its_tenant_and_by_no_other(run_bench: Run, ask: A
     run_bench(test)
 
 
-def test_a_sharing_group_shares_and_a_tenant_named_like_it_does_not(
-    run_bench: Run, ask: Ask, catalog_text: Any
-) -> None:
+def test_a_tenant_named_like_a_sharing_group_does_not_meet_it(run_bench: Run, ask: Ask, catalog_text: Any) -> None:
     async def test(bench: Any) -> None:
         await bench.post(ask(LONG, model="tiny-llama"), "clinic")
         await bench.post(ask(LONG, model="tiny-llama"), "bank")
         salts = {seen[2]["cache_salt"] for seen in bench.engine.seen}
         assert len(salts) == 2
 
-    run_bench(test, catalog=catalog_text(clinic="kv_sharing_group: bank"))
+    run_bench(test, catalog=catalog_text(clinic="kv_sharing_group: bank\n    org: health"))
 
 
 @pytest.mark.parametrize(

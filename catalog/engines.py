@@ -1,0 +1,84 @@
+"""The base model, the engines that serve it, and the adapters on it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from pydantic import AfterValidator, Field
+
+from catalog.fields import Bytes, Instant, Location, Name, Value, refuse_bool
+
+BUILTIN: Final = "builtin:"
+BUILTIN_KV_BYTES: Final = {"builtin:tiny": 4096, "builtin:mid": 8192}
+"""The built-in base models, and the bytes of KV cache that one token takes on each."""
+BUILTIN_ADAPTERS: Final = frozenset(f"builtin:adapter/{n}" for n in range(8))
+
+
+def _known_base(path: str) -> str:
+    if path.startswith(BUILTIN) and path not in BUILTIN_KV_BYTES:
+        raise ValueError(f"must be one of {', '.join(BUILTIN_KV_BYTES)}, a directory or a hub name")
+    return path
+
+
+def _known_adapter(path: str) -> str:
+    if path.startswith(BUILTIN) and path not in BUILTIN_ADAPTERS:
+        raise ValueError("must be builtin:adapter/0 to builtin:adapter/7, or a directory")
+    return path
+
+
+def _power_of_two(value: int) -> int:
+    if value & (value - 1):
+        raise ValueError("must be a power of two")
+    return value
+
+
+class BaseModelSpec(Value):
+    """The one base model. `builtin:tiny` is made locally on first use; else a directory or a hub name."""
+
+    name: Name
+    path: Annotated[Location, AfterValidator(_known_base)] = "builtin:tiny"
+
+
+class Rental(Value):
+    """One interval [start, until) in which an engine's GPUs are paid for."""
+
+    start: Instant
+    until: Instant | None = None
+
+
+class Engine(Value):
+    """One vLLM engine and the GPUs it rents.
+
+    `rented: on_demand` means each process run is rented from its start to its end; else the listed intervals are.
+    `memory_bytes` is the engine's budget (weights, slots, KV), the denominator of utilisation. `profile` is the step profile
+    that `loraledger calibrate` wrote for this engine; without one, that of the built-in tiny model is used.
+    """
+
+    id: Name
+    gpu_type: Name
+    gpu_count: Annotated[int, Field(ge=1, le=1_024), refuse_bool] = 1
+    rented: Literal["on_demand"] | Annotated[tuple[Rental, ...], Field(min_length=1)] = "on_demand"
+    max_loras: Annotated[int, Field(ge=1, le=1_024), refuse_bool] = 2
+    max_cpu_loras: Annotated[int, Field(ge=1, le=100_000), refuse_bool] = 8
+    max_lora_rank: Literal[8, 16, 32, 64, 128, 256, 320, 512] = 64
+    max_model_len: Annotated[int, Field(ge=64, le=16 << 20), refuse_bool] = 1024
+    max_num_seqs: Annotated[int, Field(ge=1, le=65_536), refuse_bool] = 32
+    max_num_batched_tokens: Annotated[int, Field(ge=64, le=16 << 20), refuse_bool] = 1024
+    block_size: Annotated[int, Field(ge=8, le=1_024), refuse_bool, AfterValidator(_power_of_two)] = 32
+    kv_cache_bytes: Annotated[int, Field(ge=1 << 20, le=1 << 50), refuse_bool] = 256 << 20
+    memory_bytes: Annotated[int, Field(ge=1 << 20, le=1 << 50), refuse_bool] = 300 << 20
+    profile: Location | None = None
+
+
+class Adapter(Value):
+    """One LoRA adapter. `builtin:adapter/N` (N = 0..7) is made locally on first use; else a directory in PEFT format.
+
+    `warm` asks for it to be loaded ahead and counted as warm pool.
+    """
+
+    name: Name
+    path: Annotated[Location, AfterValidator(_known_adapter)]
+    rank: Annotated[int, Field(ge=1, le=512), refuse_bool]
+    owner: Name | None = None
+    memory_budget_bytes: Bytes = 0
+    warm: bool = False
