@@ -34,8 +34,10 @@ class Slo(Value):
 
 
 class Quotas(Value):
-    """What a tenant may use; None is no limit. Refusals are 429 with Retry-After.
+    """What a tenant may use; None is no limit. Refusals are 429 with Retry-After, and 400 for what one request can never have.
 
+    A request counts once for each answer it asks for: `n` times the prompts in a list. `max_choices` bounds that number,
+    `requests_per_minute` and `seats_in_flight` (answers in the making) count it, and so do tokens and KV blocks.
     `monthly_budget` is in the price book's currency, for the usage charges of the tenant's billing month: what the plan asks
     for its attempts and its share of adapter loads, before idle time, discounts, commitment, minimum and tax.
     """
@@ -43,6 +45,8 @@ class Quotas(Value):
     requests_per_minute: Quota | None = None
     tokens_per_minute: Quota | None = None
     kv_blocks_in_flight: Quota | None = None
+    seats_in_flight: Quota | None = None
+    max_choices: Annotated[int, Field(ge=1, le=1024)] = 8
     monthly_budget: Price | None = None
 
 

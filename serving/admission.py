@@ -1,10 +1,12 @@
-"""Whether a tenant may send one more request now: token buckets and KV blocks in flight, as values with time passed in.
+"""Whether a tenant may send one more request now: token buckets, seats and KV blocks in flight, as values with time passed in.
 
 Levels are kept in units of 1/60e9 of a request or token, so that a rate per minute refills exactly in whole nanoseconds.
+Every sequence counts: a request for eight answers is eight requests.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -44,11 +46,12 @@ class Load:
     requests: Bucket | None = None
     tokens: Bucket | None = None
     kv_blocks: int = 0
+    seats: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What one request is going to need: an estimate of its tokens, and the KV blocks that hold them.
+    """The most that one request is going to take of the engine: tokens, the KV blocks that hold them, `seats` sequences.
 
     `prompt_tokens` are those of `tokens` that are prompt; the rest is output.
     """
@@ -56,20 +59,42 @@ class Ask:
     tokens: int
     kv_blocks: int
     prompt_tokens: int = 0
+    seats: int = 1
 
-    @classmethod
-    def estimate(
-        cls, prompt_chars: int, prompt_tokens: int, output_tokens: int, choices: int, limit: int, block: int
-    ) -> Ask:
-        """Prompt characters at three to a token, tokens given as such, plus the asked output of each of `choices`.
 
-        `limit` is the most tokens one sequence can have in the engine; `block` the tokens in one KV block.
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What one request wants: `prompts` in tokens, each answered by `choices` sequences of at most `output` tokens (None: no bound).
+
+    `limit` is the most tokens that one sequence can have in the engine, `block` the tokens in one KV block.
+    """
+
+    prompts: tuple[int, ...]
+    choices: int
+    limit: int
+    block: int
+    output: int | None = None
+
+    @property
+    def most_output(self) -> int:
+        """The longest output that the engine has room for, by its longest prompt; at least 1, which the engine will refuse."""
+        return max(1, self.limit - max(self.prompts, default=0))
+
+    def ask(self, output: int) -> Ask:
+        """What it takes when each sequence may have `output` tokens.
+
+        Each sequence computes its prompt, from the cache or not, and holds blocks of its own but for whole ones of the
+        prompt, which the choices share; the block of the prompt's last token is never shared.
         """
-        prompt = prompt_chars // 3 + 1 + prompt_tokens
-        each = min(prompt + output_tokens, limit)
-        prompt = min(prompt, limit)
-        tokens = prompt + choices * max(0, each - prompt)
-        return cls(tokens=tokens, kv_blocks=-(-tokens // block), prompt_tokens=prompt)
+        tokens = blocks = prompt_tokens = 0
+        for given in self.prompts:
+            prompt = min(given, self.limit)
+            length = min(prompt + output, self.limit)
+            shared = max(0, prompt - 1) // self.block
+            tokens += self.choices * length
+            prompt_tokens += self.choices * prompt
+            blocks += shared + self.choices * -(-(length - shared * self.block) // self.block)
+        return Ask(tokens, blocks, prompt_tokens, self.choices * len(self.prompts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,28 +106,61 @@ class Refusal:
     fact: str
 
 
-def admit(quotas: Quotas, load: Load, ask: Ask, now_ns: int) -> Load | Refusal:
-    """Take what `ask` needs from the quotas, all or nothing.
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """The answer is 400: whatever ends or refills, the quota `reason` is smaller than this one request."""
 
-    A request larger than a whole minute's tokens needs a full bucket, no more: it would never be admitted otherwise.
-    """
+    reason: str
+    fact: str
+
+
+def misfit(quotas: Quotas, ask: Ask) -> Misfit | None:
+    """Why the request can never be admitted, even with nothing else in flight and full buckets; None when it can."""
+    needs = (
+        ("requests_per_minute", quotas.requests_per_minute, ask.seats, "sequences"),
+        ("seats_in_flight", quotas.seats_in_flight, ask.seats, "sequences"),
+        ("kv_blocks_in_flight", quotas.kv_blocks_in_flight, ask.kv_blocks, "KV blocks"),
+        ("tokens_per_minute", quotas.tokens_per_minute, ask.tokens, "tokens"),
+    )
+    for reason, quota, needed, unit in needs:
+        if quota is not None and needed > quota:
+            return Misfit(reason, f"it needs up to {needed} {unit}, of {quota}")
+    return None
+
+
+def longest_output(demand: Demand, fits: Callable[[Ask], bool]) -> int:
+    """The most output tokens of each sequence with which the request fits; 0 when it does not even with one."""
+    low, high = 0, demand.most_output
+    while low < high:
+        middle = (low + high + 1) // 2
+        if fits(demand.ask(middle)):
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def admit(quotas: Quotas, load: Load, ask: Ask, now_ns: int) -> Load | Refusal:
+    """Take what `ask` needs from the quotas, all or nothing; for a request that is no `misfit`."""
     requests, tokens = load.requests, load.tokens
-    if quotas.kv_blocks_in_flight is not None and load.kv_blocks + ask.kv_blocks > quotas.kv_blocks_in_flight:
-        fact = (
-            f"{load.kv_blocks} KV blocks in flight and {ask.kv_blocks} more asked for, of {quotas.kv_blocks_in_flight}"
-        )
-        return Refusal("kv_blocks_in_flight", IN_FLIGHT_RETRY_S, fact)
+    held = (
+        ("kv_blocks_in_flight", quotas.kv_blocks_in_flight, load.kv_blocks, ask.kv_blocks, "KV blocks"),
+        ("seats_in_flight", quotas.seats_in_flight, load.seats, ask.seats, "sequences"),
+    )
+    for reason, quota, taken, more, unit in held:
+        if quota is not None and taken + more > quota:
+            return Refusal(reason, IN_FLIGHT_RETRY_S, f"{taken} {unit} in flight and {more} more asked for, of {quota}")
     if (rate := quotas.requests_per_minute) is not None:
         requests = (requests or Bucket(rate * MINUTE_NS, now_ns)).refilled(rate, now_ns)
-        if wait := requests.wait_s(1, rate):
+        if wait := requests.wait_s(ask.seats, rate):
             return Refusal("requests_per_minute", wait, f"more than {rate} requests in a minute")
-        requests = requests.minus(1)
+        requests = requests.minus(ask.seats)
     if (rate := quotas.tokens_per_minute) is not None:
         tokens = (tokens or Bucket(rate * MINUTE_NS, now_ns)).refilled(rate, now_ns)
-        if wait := tokens.wait_s(min(ask.tokens, rate), rate):
+        if wait := tokens.wait_s(ask.tokens, rate):
             return Refusal("tokens_per_minute", wait, f"more than {rate} tokens in a minute")
         tokens = tokens.minus(ask.tokens)
-    return Load(requests, tokens, load.kv_blocks + ask.kv_blocks)
+    return Load(requests, tokens, load.kv_blocks + ask.kv_blocks, load.seats + ask.seats)
 
 
 def settle(quotas: Quotas, load: Load, ask: Ask, used_tokens: int | None, now_ns: int) -> Load:
@@ -111,4 +169,4 @@ def settle(quotas: Quotas, load: Load, ask: Ask, used_tokens: int | None, now_ns
     if (rate := quotas.tokens_per_minute) is not None and tokens is not None and used_tokens is not None:
         tokens = tokens.refilled(rate, now_ns).minus(used_tokens - ask.tokens)
         tokens = replace(tokens, level=min(tokens.level, rate * MINUTE_NS))
-    return Load(load.requests, tokens, max(0, load.kv_blocks - ask.kv_blocks))
+    return Load(load.requests, tokens, max(0, load.kv_blocks - ask.kv_blocks), max(0, load.seats - ask.seats))

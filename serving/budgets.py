@@ -13,7 +13,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Final
 
-from serving.admission import IN_FLIGHT_RETRY_S, MINUTE_NS, Ask, Refusal
+from serving.admission import IN_FLIGHT_RETRY_S, MINUTE_NS, Ask, Misfit, Refusal
 from serving.charges import Terms, charge, hold, month_of, seconds_left
 from telemetry.usage import UsageRecord
 
@@ -111,6 +111,11 @@ class Account:
         """What the running month has come to, holds included."""
         self._expire(mono_ns)
         return self._settled(month_of(now_ns, terms.zone)) + self._held
+
+    def misfit(self, terms: Terms, ask: Ask, now_ns: int) -> Misfit | None:
+        """Why a whole month's budget is too small for the request; None when it is not."""
+        asked, budget = self._to_hold(terms, ask, now_ns), Fraction(terms.budget)
+        return Misfit(REASON, f"it may take {_shown(asked)}, of {_shown(budget)}") if asked > budget else None
 
     def refusal(self, terms: Terms, ask: Ask, now_ns: int, mono_ns: int) -> Refusal | None:
         """Why there is no money for the request; None when there is. Takes nothing.

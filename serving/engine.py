@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from telemetry.engine_time import LoadCause
 
@@ -106,6 +106,13 @@ class EngineDoor(Protocol):
 
     def resident(self) -> frozenset[str]:
         """Served names in the host tier."""
+        ...
+
+    async def count_tokens(self, path: str, body: Mapping[str, Any]) -> tuple[int, ...] | None:
+        """Tokens of each prompt of such a request to `app`, as its chat template and tokenizer make them; nothing is computed.
+
+        None when the engine cannot make prompts of it. The event loop is not held meanwhile.
+        """
         ...
 
     async def measured(self, attempt: str, timeout_s: float) -> Measured | None:

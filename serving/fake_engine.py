@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from starlette.types import ASGIApp
 
@@ -112,11 +113,14 @@ class Switches:
     broken_adapters: set[str] = field(default_factory=set)
     stepping: asyncio.Event = field(default_factory=asyncio.Event)
     loading: asyncio.Event = field(default_factory=asyncio.Event)
+    counting: asyncio.Event = field(default_factory=asyncio.Event)
     healthy: bool = True
+    on_submit: Callable[[], None] = lambda: None
 
     def __post_init__(self) -> None:
         self.stepping.set()
         self.loading.set()
+        self.counting.set()
 
 
 class FakeEngine:
@@ -211,6 +215,11 @@ class FakeEngine:
         """See `EngineDoor`."""
         return frozenset(self._adapters)
 
+    async def count_tokens(self, path: str, body: Mapping[str, Any]) -> tuple[int, ...] | None:
+        """See `EngineDoor`."""
+        await self.switches.counting.wait()
+        return self._openai.count_tokens(path, body)
+
     async def measured(self, attempt: str, timeout_s: float) -> Measured | None:
         """See `EngineDoor`."""
         try:
@@ -277,6 +286,7 @@ class FakeEngine:
         """A request enters the scheduler; its tokens come in its queue."""
         self._recorder.entered(request.id, request.attempt, request.tenant, request.adapter, len(request.prompt))
         self._waiting.append(request)
+        self.switches.on_submit()
         if self._loop is None or self._loop.done():
             self._loop = asyncio.create_task(self._steps())
 

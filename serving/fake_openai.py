@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -115,6 +115,14 @@ class FakeOpenAI:
             await _error(send, *refusal)
             return
         await _Reply(self._engine, self._requests(path, headers, body), path, body, headers, fault).run(receive, send)
+
+    def count_tokens(self, path: str, body: Mapping[str, Any]) -> tuple[int, ...] | None:
+        """Words of each prompt; None for what is refused as malformed."""
+        if path == CHAT:
+            return (len(_words(path, body)),) if isinstance(body.get("messages"), list) else None
+        prompt = body.get("prompt")
+        prompts = prompt if isinstance(prompt, list) and not isinstance(next(iter(prompt), 0), int) else [prompt]
+        return tuple(len(_words(path, {"prompt": one})) for one in prompts)
 
     def _refusal(self, path: str, body: dict[str, Any]) -> tuple[int, str] | None:
         if not self._engine.serves(body.get("model", "")):
@@ -260,7 +268,7 @@ async def _error(send: Send, status: int, message: str) -> None:
     await _json(send, status, {"error": {"message": message, "type": "Error", "param": None, "code": status}})
 
 
-def _words(path: str, body: dict[str, Any]) -> tuple[str, ...]:
+def _words(path: str, body: Mapping[str, Any]) -> tuple[str, ...]:
     def texts() -> Iterator[str]:
         if path == COMPLETIONS:
             prompt = body.get("prompt")

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from catalog.model import BaseModelSpec, Engine
-from serving import vllm_launch
+from serving import vllm_launch, vllm_prompts
 from serving.collector import Collector
 from serving.engine import AdapterFiles, EngineState, LoadTiming
 from serving.errors import AdapterLoadFailed, EngineDown, EngineStartFailed
@@ -173,6 +173,10 @@ class VllmEngine:
     def resident(self) -> frozenset[str]:
         """See EngineDoor."""
         return frozenset(self._registered)
+
+    async def count_tokens(self, path: str, body: Mapping[str, Any]) -> tuple[int, ...] | None:
+        """See EngineDoor."""
+        return await vllm_prompts.count_tokens(self._app.state.online_renderer, path, body)
 
     async def measured(self, attempt: str, timeout_s: float) -> Measured | None:
         """See EngineDoor."""

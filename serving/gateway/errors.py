@@ -92,6 +92,20 @@ def over_quota(reason: str, fact: str, retry_after_s: int) -> Refusal:
     )
 
 
+def too_many_choices(asked: int, prompts: int, cap: int, param: str) -> Refusal:
+    """One request asks for more answers than the tenant may have at once."""
+    what = f"{prompts} prompts with {asked // prompts} answers each" if prompts > 1 else f"{asked} answers"
+    text = f"`{param}` is too large: this request asks for {what}, and one request may have {cap} (`max_choices`)."
+    return Refusal(400, "too_many_choices", text, status=Status.BAD_REQUEST, param=param)
+
+
+def never_fits(reason: str, fact: str, longest: int, param: str) -> Refusal:
+    """A quota of the tenant is smaller than this one request. `longest` is the output with which it would fit, 0 for none."""
+    remedy = f"lower `{param}` to at most {longest}" if longest else "shorten the prompt or ask for fewer answers"
+    text = f"This request can never be served under quota {reason}: {fact}. Either {remedy}, or have the quota raised."
+    return Refusal(400, "exceeds_quota", text, status=Status.BAD_REQUEST, param=param if longest else None)
+
+
 def load_failed(model: str, busy: bool) -> Refusal:
     """The adapter could not be made resident. What exactly failed is in the log, not in the reply: it names paths."""
     if busy:

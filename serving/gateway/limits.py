@@ -15,6 +15,7 @@ class Limits:
     abort_grace_s: float = 5.0
     meter_s: float = 2.0
     durable_s: float = 2.0
+    count_s: float = 2.0
     room_s: float = 10.0
     health_s: float = 2.0
     hold_grace_s: float = 60.0

@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 
-from catalog.model import Catalog, Engine, Tenant
+from catalog.model import Catalog, Engine, Quotas, Tenant
 from serving import admission
-from serving.admission import Ask, Load
+from serving.admission import Ask, Demand, Load, Misfit
 from serving.budgets import Account, Published
 from serving.charges import Terms
 from serving.gateway.clock import Clock
-from serving.gateway.errors import over_quota
+from serving.gateway.errors import never_fits, over_quota
 from serving.gateway.snapshot import Snapshot, SnapshotFile
 from telemetry.usage import UsageRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What an admitted request holds, and the bound on each answer that the engine must be told (None: its own will do)."""
+
+    ask: Ask
+    output_tokens: int | None = None
+
+
+def counts_tokens(quotas: Quotas) -> bool:
+    """Whether the length of a prompt matters to any of the quotas."""
+    return any(q is not None for q in (quotas.tokens_per_minute, quotas.kv_blocks_in_flight, quotas.monthly_budget))
 
 
 class QuotaDesk:
@@ -29,20 +43,41 @@ class QuotaDesk:
         self._accounts: dict[str, tuple[Terms, Account]] = {}
         self._snapshot: Snapshot | None = None
 
-    def admit(self, catalog: Catalog, tenant: Tenant, ask: Ask, seq: int) -> None:
-        """Take what `ask` needs for attempt `seq`; raises Refusal (429) and takes nothing when a quota does not allow it."""
+    def admit(
+        self, catalog: Catalog, tenant: Tenant, demand: Demand, seq: int, output_field: str = "max_tokens"
+    ) -> Grant:
+        """Take what attempt `seq` needs; where it bounds no answer, as much as the quotas ever allow to one request.
+
+        Raises Refusal and takes nothing: 429 when a quota does not allow it now, 400 when none ever will. `output_field` is
+        what the client calls the bound of an answer.
+        """
         mono_ns, now_ns = self._clock.mono_ns(), self._clock.utc_ns()
-        budgeted = self._account(catalog, tenant)
+        quotas, budgeted = tenant.quotas, self._account(catalog, tenant)
+
+        def misfit(ask: Ask) -> Misfit | None:
+            found = admission.misfit(quotas, ask)
+            if found is None and budgeted is not None:
+                found = budgeted[1].misfit(budgeted[0], ask, now_ns)
+            return found
+
+        ask = demand.ask(demand.most_output if demand.output is None else demand.output)
+        bound: int | None = None
+        if (never := misfit(ask)) is not None:
+            longest = admission.longest_output(demand, lambda less: misfit(less) is None)
+            if demand.output is not None or not longest:
+                raise never_fits(never.reason, never.fact, longest, output_field)
+            ask, bound = demand.ask(longest), longest
         if budgeted is not None:
             terms, account = budgeted
             if refused := account.refusal(terms, ask, now_ns, mono_ns):
                 raise over_quota(refused.reason, refused.fact, refused.retry_after_s)
-        answer = admission.admit(tenant.quotas, self._load(tenant), ask, mono_ns)
+        answer = admission.admit(quotas, self._load(tenant), ask, mono_ns)
         if isinstance(answer, admission.Refusal):
             raise over_quota(answer.reason, answer.fact, answer.retry_after_s)
         self._loads[tenant.id] = answer
         if budgeted is not None:
             account.admit(terms, ask, seq, now_ns, mono_ns + self._hold_ns)
+        return Grant(ask, bound)
 
     def settle(self, tenant: Tenant, ask: Ask, used_tokens: int | None, seq: int, record: UsageRecord | None) -> None:
         """Give back what an admitted request held and replace its estimates by what it used; `record` is what was booked."""

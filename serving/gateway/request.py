@@ -15,7 +15,7 @@ OPERATIONS: Final[Mapping[str, str]] = {CHAT: "chat", COMPLETIONS: "text_complet
 """The routes that reach the engine, and their GenAI operation names. Nothing else of vLLM's is reachable."""
 
 COMPLETION_DEFAULT_TOKENS: Final = 16
-"""OpenAI's default of `max_tokens` for completions; chat may go on to the model's length."""
+"""OpenAI's default of `max_tokens` for completions that do not mention it; chat may go on to the model's length."""
 TRUE_WORDS: Final = frozenset({"true", "t", "yes", "y", "on", "1"})
 
 
@@ -23,21 +23,26 @@ TRUE_WORDS: Final = frozenset({"true", "t", "yes", "y", "on", "1"})
 class Call:
     """One request for generation. `body` is the client's own JSON object; `model` None when it names none.
 
-    `prompt_tokens` counts prompts sent as token ids, `text` is all text of the user's.
+    `text` is all text of the user's. `output_tokens` is the client's own bound on each answer, None when it set none;
+    `choices` answers are wanted to each of `prompts` prompts.
     """
 
     path: str
     body: Mapping[str, Any]
     model: str | None
     text: str
-    prompt_chars: int
-    prompt_tokens: int
     output_tokens: int | None
     choices: int
+    prompts: int
     stream: bool
     include_usage: bool
     continuous_usage: bool
     user: str | None
+
+    @property
+    def output_field(self) -> str:
+        """The field by which the client bounds, or could bound, the length of an answer."""
+        return "max_completion_tokens" if self.body.get("max_completion_tokens") is not None else "max_tokens"
 
     @property
     def operation(self) -> str:
@@ -64,19 +69,16 @@ def read_call(path: str, raw: bytes) -> Call:
     options = body.get("stream_options")
     options = options if isinstance(options, dict) else {}
     texts = tuple(_user_texts(path, body))
-    chars = sum(map(len, _all_texts(path, body)))
-    default = COMPLETION_DEFAULT_TOKENS if path == COMPLETIONS else None
+    default = COMPLETION_DEFAULT_TOKENS if path == COMPLETIONS and "max_tokens" not in body else None
     limits = (body.get("max_completion_tokens") if path == CHAT else None, body.get("max_tokens"), default)
-    prompts = _prompt_count(path, body)
     return Call(
         path=path,
         body=body,
         model=model,
         text="\n".join(texts),
-        prompt_chars=chars,
-        prompt_tokens=_token_ids(path, body),
         output_tokens=next((n for n in map(_count, limits) if n is not None), None),
-        choices=max(1, _count(body.get("n")) or 1) * prompts,
+        choices=max(1, _count(body.get("n")) or 1, _count(body.get("best_of")) or 1),
+        prompts=max(1, len(prompts_of(body))) if path == COMPLETIONS else 1,
         stream=_truth(body.get("stream")),
         include_usage=_truth(options.get("include_usage")),
         continuous_usage=_truth(options.get("include_usage")) and _truth(options.get("continuous_usage_stats")),
@@ -111,36 +113,19 @@ def _content(message: Any) -> Iterator[str]:
             yield part["text"]
 
 
-def _prompts(body: Mapping[str, Any]) -> list[Any]:
-    """The prompts of a completion request: strings, or lists of token ids."""
+def prompts_of(body: Mapping[str, Any]) -> list[Any]:
+    """The prompts of a completion request: strings, or lists of token ids, or what vLLM's validation will refuse."""
     prompt = body.get("prompt")
     if isinstance(prompt, list):
-        return [prompt] if prompt and all(isinstance(t, int) for t in prompt) else prompt
+        return [prompt] if prompt and isinstance(prompt[0], int) else prompt
     return [prompt]
-
-
-def _all_texts(path: str, body: Mapping[str, Any]) -> Iterator[str]:
-    if path == COMPLETIONS:
-        yield from (p for p in _prompts(body) if isinstance(p, str))
-        return
-    messages = body.get("messages")
-    for message in messages if isinstance(messages, list) else ():
-        yield from _content(message)
 
 
 def _user_texts(path: str, body: Mapping[str, Any]) -> Iterator[str]:
     if path == COMPLETIONS:
-        yield from _all_texts(path, body)
+        yield from (p for p in prompts_of(body) if isinstance(p, str))
         return
     messages = body.get("messages")
     for message in messages if isinstance(messages, list) else ():
         if isinstance(message, dict) and message.get("role") == "user":
             yield from _content(message)
-
-
-def _token_ids(path: str, body: Mapping[str, Any]) -> int:
-    return sum(len(p) for p in _prompts(body) if isinstance(p, list)) if path == COMPLETIONS else 0
-
-
-def _prompt_count(path: str, body: Mapping[str, Any]) -> int:
-    return max(1, len(_prompts(body))) if path == COMPLETIONS else 1

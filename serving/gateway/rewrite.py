@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -38,18 +38,18 @@ class Orders:
     request_id: str
     traceparent: str = ""
     """W3C context: what the engine does is below this attempt's client span."""
+    output_tokens: int | None = None
+    """The bound on each answer that the tenant's quotas leave to a client which set none."""
 
 
 def engine_body(call: Call, orders: Orders) -> bytes:
     """The request body for the engine. A stream always reports its usage, with every chunk, so that delivery is counted."""
-    body: dict[str, Any] = {
-        name: value
-        for name, value in call.body.items()
-        if name not in STRIPPED and not name.lower().startswith(("lora", "ll_"))
-    }
+    body = permitted(call.body)
     body["model"] = orders.served_name
     body["cache_salt"] = orders.cache_salt
     body["vllm_xargs"] = {"ll_attempt": orders.attempt_key, "ll_tenant": orders.tenant}
+    if orders.output_tokens is not None:
+        body["max_tokens"] = orders.output_tokens
     if call.stream:
         body["stream"] = True
         given = body.get("stream_options")
@@ -59,6 +59,15 @@ def engine_body(call: Call, orders: Orders) -> bytes:
             "continuous_usage_stats": True,
         }
     return json.dumps(body).encode()
+
+
+def permitted(body: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a client's body the engine may see."""
+    return {
+        name: value
+        for name, value in body.items()
+        if name not in STRIPPED and not name.lower().startswith(("lora", "ll_"))
+    }
 
 
 def engine_headers(client: Iterable[tuple[bytes, bytes]], orders: Orders, length: int) -> list[tuple[bytes, bytes]]:

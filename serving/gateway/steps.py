@@ -11,7 +11,7 @@ from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from catalog.model import Adapter, Catalog, Tenant
-from serving.admission import Ask
+from serving.admission import Demand
 from serving.credentials import cache_salt
 from serving.errors import EngineError
 from serving.gateway import errors
@@ -19,9 +19,11 @@ from serving.gateway.answer import Answer
 from serving.gateway.attempt import Attempt, Desk
 from serving.gateway.catalog_source import View
 from serving.gateway.client import Client
+from serving.gateway.counting import prompt_tokens
 from serving.gateway.engine_call import call_engine, engine_scope
 from serving.gateway.errors import ClientGone, Refusal
 from serving.gateway.limits import Limits
+from serving.gateway.quotas import counts_tokens
 from serving.gateway.request import Call, read_call
 from serving.gateway.residency_door import TierBusy
 from serving.gateway.response import Names
@@ -57,7 +59,7 @@ class Steps:
         call = read_call(scope["path"], raw)
         attempt.note_call(call.operation, call.stream)
         adapter = self._route(view, tenant, attempt, call, headers)
-        self._admit(view.catalog, tenant, attempt, call)
+        bound = await self._admit(view.catalog, tenant, attempt, client, call)
         served, public = self._desk.door.base_model, view.catalog.base_model.name
         if adapter is not None:
             await client.unless_gone(self._hold(attempt, adapter, tenant))
@@ -74,6 +76,7 @@ class Steps:
             tenant=tenant.id,
             request_id=attempt.facts.request_id,
             traceparent=attempt.traceparent,
+            output_tokens=bound,
         )
         await self._engine(scope, attempt, client, answer, call, orders)
 
@@ -87,24 +90,34 @@ class Steps:
             raise errors.unknown_model(call.model)
         return view.catalog.adapter(decision.adapter) if decision.adapter is not None else None
 
-    def _admit(self, catalog: Catalog, tenant: Tenant, attempt: Attempt, call: Call) -> None:
+    async def _admit(
+        self, catalog: Catalog, tenant: Tenant, attempt: Attempt, client: Client, call: Call
+    ) -> int | None:
+        """Take what the request needs from the quotas; the bound on its output that the engine must be told, if any."""
         start = attempt.now()
         engine = self._desk.engine
-        limit = engine.max_model_len if engine is not None else UNLIMITED_TOKENS
-        ask = Ask.estimate(
-            prompt_chars=call.prompt_chars,
-            prompt_tokens=call.prompt_tokens,
-            output_tokens=call.output_tokens if call.output_tokens is not None else limit,
-            choices=call.choices,
-            limit=limit,
-            block=engine.block_size if engine is not None else BLOCK_TOKENS,
-        )
         try:
-            self._desk.quotas.admit(catalog, tenant, ask, attempt.facts.seq)
+            asked, cap = call.choices * call.prompts, tenant.quotas.max_choices
+            if asked > cap:
+                raise errors.too_many_choices(asked, call.prompts, cap, "n" if call.choices > 1 else "prompt")
+            prompts = (0,) * call.prompts
+            if counts_tokens(tenant.quotas):
+                prompts = await prompt_tokens(self._desk.door, call, self._limits.count_s)
+                if client.gone.is_set():
+                    raise ClientGone
+            demand = Demand(
+                prompts,
+                call.choices,
+                limit=engine.max_model_len if engine is not None else UNLIMITED_TOKENS,
+                block=engine.block_size if engine is not None else BLOCK_TOKENS,
+                output=call.output_tokens,
+            )
+            grant = self._desk.quotas.admit(catalog, tenant, demand, attempt.facts.seq, call.output_field)
         except Refusal:
             attempt.note_admission(None, start)
             raise
-        attempt.note_admission(ask, start)
+        attempt.note_admission(grant.ask, start)
+        return grant.output_tokens
 
     async def _hold(self, attempt: Attempt, adapter: Adapter, tenant: Tenant) -> None:
         start = attempt.now()

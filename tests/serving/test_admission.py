@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.model import Quotas
-from serving.admission import MINUTE_NS, Ask, Load, Refusal, admit, settle
+from serving.admission import MINUTE_NS, Ask, Demand, Load, Misfit, Refusal, admit, longest_output, misfit, settle
 
 SECOND = 1_000_000_000
 
@@ -50,12 +50,16 @@ def test_tokens_are_charged_by_estimate_and_settled_by_use() -> None:
     assert unknown == Load(None, load.tokens, 0)
 
 
-def test_a_request_larger_than_a_minute_needs_a_full_bucket_and_leaves_a_debt() -> None:
-    quotas = Quotas(tokens_per_minute=600)
-    load = taken(admit(quotas, Load(), Ask(1200, 1), 0))
-    assert refused(admit(quotas, load, Ask(1, 1), 0)).retry_after_s == 61
-    assert refused(admit(quotas, load, Ask(1200, 1), 0)).retry_after_s == 120
-    assert taken(admit(quotas, load, Ask(1200, 1), 2 * MINUTE_NS))
+def test_every_answer_is_a_request_a_seat_and_blocks_of_its_own() -> None:
+    quotas = Quotas(requests_per_minute=10, seats_in_flight=9)
+    eight = Demand(prompts=(20,), choices=8, limit=1000, block=16).ask(4)
+    assert eight == Ask(tokens=8 * 24, kv_blocks=1 + 8, prompt_tokens=160, seats=8)
+    load = taken(admit(quotas, Load(), eight, 0))
+    assert refused(admit(quotas, load, Ask(1, 1, seats=2), 0)).reason == "seats_in_flight"
+    load = settle(quotas, load, eight, None, 0)
+    assert (load.seats, load.kv_blocks) == (0, 0)
+    assert refused(admit(quotas, load, Ask(1, 1, seats=3), 0)).reason == "requests_per_minute"
+    assert taken(admit(quotas, load, Ask(1, 1, seats=2), 0))
 
 
 def test_blocks_in_flight_come_back_when_the_request_ends() -> None:
@@ -66,15 +70,49 @@ def test_blocks_in_flight_come_back_when_the_request_ends() -> None:
     assert settle(quotas, load, Ask(96, 6), 50, 0) == Load()
 
 
-def test_an_estimate_counts_prompt_output_and_choices_within_the_engines_length() -> None:
-    def blocks(**given: int) -> tuple[int, int]:
-        ask = Ask.estimate(**{"prompt_chars": 0, "prompt_tokens": 0, "choices": 1, "limit": 1000, "block": 16, **given})
-        return ask.tokens, ask.kv_blocks
+def test_a_demand_counts_prompts_output_and_choices_within_the_engines_length() -> None:
+    def needs(*prompts: int, output: int, choices: int = 1) -> tuple[int, int, int]:
+        ask = Demand(prompts, choices, limit=1000, block=16).ask(output)
+        return ask.tokens, ask.kv_blocks, ask.prompt_tokens
 
-    assert blocks(prompt_chars=300, output_tokens=27) == (128, 8)
-    assert blocks(prompt_chars=300, output_tokens=27, choices=3) == (182, 12)
-    assert blocks(prompt_tokens=99, output_tokens=10**9) == (1000, 63)
-    assert blocks(prompt_chars=10**7, output_tokens=5, choices=2) == (1000, 63)
+    assert needs(101, output=27) == (128, 8, 101)
+    # Six whole blocks of the prompt are shared; the rest of it, 5 tokens, and 27 more take two blocks of each choice.
+    assert needs(101, output=27, choices=3) == (384, 6 + 3 * 2, 303)
+    # The last token of a prompt is always computed, so its block is never shared.
+    assert needs(96, output=1, choices=2) == (194, 5 + 2 * 2, 192)
+    assert needs(99, output=10**9) == (1000, 63, 99)
+    assert needs(10**7, output=5, choices=2) == (2000, 62 + 2, 2000)
+    assert needs(20, 40, output=4, choices=2) == (2 * 24 + 2 * 44, 1 + 2 + 2 + 2, 120)
+    assert needs(0, output=0) == (0, 0, 0)
+
+
+@given(
+    st.lists(st.integers(0, 1200), min_size=1, max_size=4),
+    st.integers(1, 8),
+    st.one_of(st.none(), st.integers(1, 200)),
+    st.one_of(st.none(), st.integers(1, 4000)),
+)
+def test_the_longest_output_is_what_the_quotas_leave_and_not_a_token_more(
+    prompts: list[int], choices: int, blocks: int | None, rate: int | None
+) -> None:
+    quotas = Quotas(kv_blocks_in_flight=blocks, tokens_per_minute=rate)
+    demand = Demand(tuple(prompts), choices, limit=1000, block=16)
+    longest = longest_output(demand, lambda ask: misfit(quotas, ask) is None)
+    assert 0 <= longest <= demand.most_output
+    if longest:
+        assert taken(admit(quotas, Load(), demand.ask(longest), 0)), "it fits an idle tenant"
+    if longest < demand.most_output:
+        assert isinstance(misfit(quotas, demand.ask(longest + 1)), Misfit)
+
+
+def test_what_no_quota_can_ever_hold_is_told_from_what_must_wait() -> None:
+    quotas = Quotas(requests_per_minute=4, tokens_per_minute=600, kv_blocks_in_flight=10, seats_in_flight=3)
+    assert misfit(quotas, Ask(600, 10, seats=3)) is None
+    assert misfit(quotas, Ask(601, 1)) == Misfit("tokens_per_minute", "it needs up to 601 tokens, of 600")
+    assert misfit(quotas, Ask(1, 11)) == Misfit("kv_blocks_in_flight", "it needs up to 11 KV blocks, of 10")
+    assert misfit(quotas, Ask(1, 1, seats=4)) == Misfit("seats_in_flight", "it needs up to 4 sequences, of 3")
+    assert misfit(quotas, Ask(1, 1, seats=5)) == Misfit("requests_per_minute", "it needs up to 5 sequences, of 4")
+    assert misfit(Quotas(), Ask(10**9, 10**9, seats=10**9)) is None
 
 
 @given(
@@ -89,7 +127,7 @@ def test_no_sequence_of_requests_passes_more_than_the_rates_allow(
     load, now, count = Load(), 0, 0
     for wait, estimate, used in asks:
         now += wait
-        ask = Ask(estimate, 1)
+        ask = Ask(min(estimate, tokens), 1)
         answer = admit(quotas, load, ask, now)
         if isinstance(answer, Refusal):
             assert answer.retry_after_s >= 1

@@ -13,7 +13,7 @@ import pytest
 
 from catalog.load import parse
 from serving import budgets
-from serving.admission import Ask as Asked
+from serving.admission import Demand
 from serving.fake_engine import ManualClock
 from serving.gateway.clock import Clock
 from serving.gateway.errors import Refusal
@@ -111,7 +111,7 @@ def test_by_time_a_burst_overshoots_by_what_it_came_to_beyond_its_holds(
         assert statuses == [200] * len(served) + [429] * (100 - len(served))
         per_ns = Fraction(price, 3600 * 10**9) * Fraction(3, 2)
         charges = [sum(part.measured_ns for part in record.slices) * per_ns for record in served]
-        tokens = len("number 10") // 3 + 1 + 4
+        tokens = len(["<user>", "number", "10"]) + 4
         held = tokens * supposed_ns * per_ns
         overshoot = sum(max(Fraction(0), came_to - held) for came_to in charges)
         assert spent(bench) == sum(charges)
@@ -177,7 +177,9 @@ def test_a_refusal_for_the_budget_takes_no_other_quota_and_another_quotas_none_o
     run_bench: Run, ask: Ask, budgeted: Text
 ) -> None:
     async def test(bench: Any) -> None:
-        assert (await bench.post(ask(max_tokens=44))).json()["error"]["code"] == "monthly_budget"
+        publish(bench, "1")
+        assert (await bench.post(ask(max_tokens=40))).json()["error"]["code"] == "monthly_budget"
+        publish(bench, "0", at="2026-09-21T14:13:21+00:00")
         assert (await bench.post(ask(max_tokens=20))).status_code == 200
         reply = await bench.post(ask(max_tokens=20))
         assert reply.json()["error"]["code"] == "requests_per_minute"
@@ -250,6 +252,11 @@ def test_a_budget_raised_in_the_catalog_holds_at_once(run_bench: Run, ask: Ask, 
     run_bench(test, catalog=budgeted())
 
 
+def answers(output: int) -> Demand:
+    """A request for one answer to nothing."""
+    return Demand((0,), 1, limit=4096, block=16, output=output)
+
+
 def desks(directory: Path, count: int, text: str, charged: str) -> tuple[Any, list[QuotaDesk]]:
     clock = ManualClock()
     path = directory / "snapshot.json"
@@ -272,16 +279,16 @@ def test_three_gateways_start_cold_with_50_spent_and_it_is_50(tmp_path: Path, bu
     assert [desk.spent(catalog, clinic) for desk in gateways] == [50, 50, 50]
     # Each may spend what is left: the bound of what several gateways overshoot between two snapshots.
     for desk in gateways:
-        desk.admit(catalog, clinic, Asked(4, 1), 0)
+        desk.admit(catalog, clinic, answers(4), 0)
         with pytest.raises(Refusal):
-            desk.admit(catalog, clinic, Asked(1, 1), 1)
+            desk.admit(catalog, clinic, answers(1), 1)
 
 
 def test_a_process_that_dies_takes_its_holds_with_it(tmp_path: Path, budgeted: Text) -> None:
     text = budgeted()
     catalog, (dying,) = desks(tmp_path, 1, text, "0")
     clinic = catalog.tenant("clinic")
-    dying.admit(catalog, clinic, Asked(40, 1), 0)
+    dying.admit(catalog, clinic, answers(40), 0)
     assert dying.spent(catalog, clinic) == 10
     _, (after,) = desks(tmp_path, 1, text, "2.5")
     assert after.spent(catalog, clinic) == Fraction(5, 2), "what the ledger knows, and nothing else"

@@ -160,6 +160,65 @@ def test_a_stream_is_counted_by_the_engines_own_running_usage(world: World, path
     assert record.first_token_ns is not None
 
 
+def chat(*messages: dict[str, Any], **fields: Any) -> tuple[str, dict[str, Any]]:
+    return CHAT, {"messages": list(messages), **fields}
+
+
+FUNCTION = {"name": "look_up", "description": "find a word " * 20, "parameters": {"type": "object", "properties": {}}}
+CALLED = {
+    "id": "call-1",
+    "type": "function",
+    "function": {"name": "look_up", "arguments": json.dumps({"a": "b " * 50})},
+}
+PROMPTS = {
+    "chinese": chat({"role": "user", "content": "糖尿病患者的治疗方案" * 10}),
+    "parts": chat({"role": "user", "content": [{"type": "text", "text": "part " * 30}, {"type": "text", "text": "b"}]}),
+    "system": chat({"role": "system", "content": PROMPT}, {"role": "user", "content": "go"}),
+    "tools": chat(
+        {"role": "user", "content": "go"}, tools=[{"type": "function", "function": FUNCTION}], tool_choice="none"
+    ),
+    "calls": chat(
+        {"role": "user", "content": "go"},
+        {"role": "assistant", "content": None, "tool_calls": [CALLED]},
+        {"role": "tool", "tool_call_id": "call-1", "content": "found " * 40},
+    ),
+    "prefill": chat(
+        {"role": "user", "content": "go"},
+        {"role": "assistant", "content": "on and on"},
+        add_generation_prompt=False,
+        continue_final_message=True,
+    ),
+    "text": ("/v1/completions", {"prompt": PROMPT}),
+    "ids": ("/v1/completions", {"prompt": list(range(10, 200))}),
+}
+
+
+@pytest.mark.parametrize("name", PROMPTS)
+def test_prompts_are_counted_before_as_the_meter_measures_them_after(world: World, name: str) -> None:
+    path, fields = PROMPTS[name]
+
+    async def both() -> tuple[int, ...] | None:
+        counted = await world.door.count_tokens(path, fields)
+        reply = await world.post("forge", path, model="tiny-llama", max_tokens=1, **fields)
+        assert reply.status_code == 200, reply.text
+        return counted
+
+    assert world.run(both()) == (world.records()[-1].input_tokens,)
+
+
+def test_what_vllm_makes_no_prompt_of_has_no_count(world: World) -> None:
+    bodies: tuple[dict[str, Any], ...] = (
+        {"messages": "no"},
+        {"messages": [{"role": "user", "content": "x " * 10**6}]},
+        {"messages": [7]},
+        {},
+    )
+    for body in bodies:
+        assert world.run(world.door.count_tokens(CHAT, body)) is None
+    assert world.run(world.door.count_tokens("/v1/completions", {"prompt": {"no": 1}})) is None
+    assert world.run(world.door.count_tokens("/v1/completions", {"prompt": ["a b", "c"]})) is not None
+
+
 def test_what_the_process_has_to_say_is_not_silenced_by_what_vllm_imports(world: World) -> None:
     assert logging.getLogger().level == world.log_level <= logging.WARNING
 
