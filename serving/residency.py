@@ -81,11 +81,16 @@ def priority(one: Resident, tier_bytes: int, now_ns: int, weights: Weights = Wei
     )
 
 
-def victim(tier: Iterable[Resident], now_ns: int, weights: Weights = Weights()) -> str | None:
-    """Whom to evict: never one in use, a warm one last, one just loaded before that; None when all are in use."""
+def victim(
+    tier: Iterable[Resident], now_ns: int, weights: Weights = Weights(), *, spare_warm: bool = False
+) -> str | None:
+    """Whom to evict: never one in use, a warm one last, one just loaded before that; None when all are in use.
+
+    `spare_warm` is for loads that nobody waits for: they take no warm adapter's place.
+    """
     all_of_it: Sequence[Resident] = tuple(tier)
     total = sum(one.size_bytes for one in all_of_it)
-    idle = [one for one in all_of_it if not one.in_flight]
+    idle = [one for one in all_of_it if not one.in_flight and not (spare_warm and one.warm)]
     if not idle:
         return None
 

@@ -79,7 +79,7 @@ class Gateway:
     def _adopt(self, before: Catalog) -> None:
         catalog = self._source.view.catalog
         gauges.declare(self._metrics, catalog)
-        self._residency.forget_files()
+        self._residency.adopt(catalog.adapters)
         had = {adapter.name for adapter in before.adapters}
         warm = _warm(catalog)
         new = [adapter for adapter in warm if adapter.name not in had]
