@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
+from alerts import generated_files
 from alerts.links import DEFAULT_LINKS, Links
 from alerts.promises import DEFAULT
 from alerts.routing import alertmanager, prometheus
@@ -49,19 +49,12 @@ def files(links: Links = DEFAULT_LINKS) -> dict[str, str]:
 
 def generate(directory: Path = GENERATED, links: Links = DEFAULT_LINKS) -> list[Path]:
     """Write every file into `directory`, made if missing; returns their paths."""
-    directory.mkdir(parents=True, exist_ok=True)
-    written = []
-    for name, text in files(links).items():
-        path = directory / name
-        path.write_text(text, encoding="utf-8")
-        written.append(path)
-    return written
+    return generated_files.write(directory, files(links))
 
 
 def stale(directory: Path = GENERATED, links: Links = DEFAULT_LINKS) -> list[Path]:
     """Files in `directory` that differ from what would be written now, missing ones included."""
-    paths = {directory / name: text for name, text in files(links).items()}
-    return [path for path, text in paths.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
+    return generated_files.stale(directory, files(links))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -70,19 +63,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m alerts.generate", description="Write Prometheus rules and Alertmanager configuration."
     )
     parser.add_argument("directory", nargs="?", type=Path, default=GENERATED)
-    parser.add_argument("--check", action="store_true", help="only compare; exit 1 when a file is out of date")
     parser.add_argument("--runbooks", default=DEFAULT_LINKS.runbooks, help="prefix of runbook addresses, ends in /")
     parser.add_argument("--boards", default=DEFAULT_LINKS.boards, help="prefix of Grafana board addresses, ends in /")
+    generated_files.add_check(parser)
     given = parser.parse_args(arguments)
     links = Links(given.runbooks, given.boards)
-    if given.check:
-        outdated = stale(given.directory, links)
-        for path in outdated:
-            sys.stderr.write(f"{path} is out of date: run python -m alerts.generate\n")
-        return 1 if outdated else 0
-    for path in generate(given.directory, links):
-        sys.stdout.write(f"{path}\n")
-    return 0
+    return generated_files.write_or_check(given.directory, files(links), given.check, parser.prog)
 
 
 if __name__ == "__main__":

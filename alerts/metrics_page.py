@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from alerts import generated_files
 from alerts.metrics_used import families
 from alerts.model import Recording
 from alerts.rules import alerts, groups
@@ -101,18 +101,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Command line; with `--check` nothing is written and the exit code is 1 when the page is out of date."""
     parser = argparse.ArgumentParser(prog="python -m alerts.metrics_page", description="Write docs/metrics.md.")
     parser.add_argument("file", nargs="?", type=Path, default=PAGE)
-    parser.add_argument("--check", action="store_true", help="only compare; exit 1 when the page is out of date")
+    generated_files.add_check(parser)
     given = parser.parse_args(arguments)
-    path: Path = given.file
-    if given.check:
-        if path.is_file() and path.read_text(encoding="utf-8") == page():
-            return 0
-        sys.stderr.write(f"{path} is out of date: run python -m alerts.metrics_page\n")
-        return 1
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page(), encoding="utf-8")
-    sys.stdout.write(f"{path}\n")
-    return 0
+    return generated_files.write_or_check(given.file.parent, {given.file.name: page()}, given.check, parser.prog)
 
 
 if __name__ == "__main__":

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
+from alerts import generated_files
 from dashboards.boards import DASHBOARDS
 from dashboards.panels import rendered
 from dashboards.provisioning import datasources, folders
@@ -39,19 +39,12 @@ def files() -> dict[str, str]:
 
 def generate(directory: Path = GENERATED) -> list[Path]:
     """Write every file below `directory`, made if missing; returns their paths."""
-    paths = []
-    for name, text in files().items():
-        path = directory / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-        paths.append(path)
-    return paths
+    return generated_files.write(directory, files())
 
 
 def stale(directory: Path = GENERATED) -> list[Path]:
     """Files below `directory` that differ from what would be written now, missing ones included."""
-    paths = {directory / name: text for name, text in files().items()}
-    return [path for path, text in paths.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
+    return generated_files.stale(directory, files())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -60,16 +53,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m dashboards.generate", description="Write Grafana boards and provisioning."
     )
     parser.add_argument("directory", nargs="?", type=Path, default=GENERATED)
-    parser.add_argument("--check", action="store_true", help="only compare; exit 1 when a file is out of date")
+    generated_files.add_check(parser)
     given = parser.parse_args(arguments)
-    if given.check:
-        outdated = stale(given.directory)
-        for path in outdated:
-            sys.stderr.write(f"{path} is out of date: run python -m dashboards.generate\n")
-        return 1 if outdated else 0
-    for path in generate(given.directory):
-        sys.stdout.write(f"{path}\n")
-    return 0
+    return generated_files.write_or_check(given.directory, files(), given.check, parser.prog)
 
 
 if __name__ == "__main__":
