@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
-from fractions import Fraction
 from typing import Literal
 
 Severity = Literal["warning", "critical"]
@@ -29,7 +28,3 @@ class BurnWindow:
     def threshold(self, budget: Decimal) -> Decimal:
         """Share of bad requests at which a budget of `budget` (a share) burns `factor` times too fast."""
         return self.factor * budget
-
-    def spent(self, period: int) -> Fraction:
-        """Share of the budget of `period` seconds that is used up when it has burnt at this rate for the long window."""
-        return Fraction(self.factor) * self.long / period

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Final
+from typing import Final, Literal
 
 from telemetry.names import Metric
 
+How = Literal["increase", "rate"]
 PARTS: Final = "1e9"
 """Shares are rounded to this many parts of 1."""
 
@@ -29,16 +30,16 @@ def le(bound: Decimal) -> str:
 
 def increase(name: str, window: str, selector: str = "") -> str:
     """Increase of a counter over a window; `window` is a duration or a Grafana interval variable."""
-    return f"increase({name}{{{selector}}}[{window}])" if selector else f"increase({name}[{window}])"
+    return f"increase({name}{_braces(selector)}[{window}])"
 
 
-def total(metric: Metric, by: str, window: str, selector: str = "", how: str = "increase") -> str:
+def total(metric: Metric, by: str, window: str, selector: str = "", how: How = "increase") -> str:
     """Observations of a histogram (or events of a counter) over a window, summed by label."""
     name = f"{metric.name}_count" if metric.kind == "histogram" else metric.name
     return _sum(by, f"{how}({name}{_braces(selector)}[{window}])")
 
 
-def above(metric: Metric, bound: Decimal, by: str, window: str, selector: str = "", how: str = "increase") -> str:
+def above(metric: Metric, bound: Decimal, by: str, window: str, selector: str = "", how: How = "increase") -> str:
     """Observations of a histogram above a bucket bound over a window: exact, since nothing is interpolated."""
     within = f"{le(bound)}, {selector}" if selector else le(bound)
     inside = _sum(by, f"{how}({metric.name}_bucket{{{within}}}[{window}])")

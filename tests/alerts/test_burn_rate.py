@@ -7,7 +7,7 @@ from alerts.promises import DAY, DEFAULT
 
 
 def test_the_rows_spend_what_the_workbook_says_of_a_thirty_day_budget() -> None:
-    assert [row.spent(30 * DAY) for row in DEFAULT.budget.rows] == [
+    assert [Fraction(row.factor) * row.long / (30 * DAY) for row in DEFAULT.budget.rows] == [
         Fraction(2, 100),
         Fraction(5, 100),
         Fraction(1, 10),
