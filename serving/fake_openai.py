@@ -140,21 +140,25 @@ class FakeOpenAI:
         xargs = body.get("vllm_xargs") or {}
         wanted = body.get("max_completion_tokens") or body.get("max_tokens") or 16
         name, at, _ = body["model"].partition("@")
+        choices = body.get("n") or 1
         requests = []
-        for _ in range(body.get("n") or 1):
+        for number, prompt in enumerate(_prompts(path, body)):
             self._count += 1
-            requests.append(
+            # vLLM's names: one for each prompt, and one below it for each of several choices.
+            whole = f"cmpl-{headers.get('x-request-id', 'none')}-{number}-{self._count:08x}"
+            requests += [
                 Request(
-                    id=f"{headers.get('x-request-id', 'none')}-{self._count:08x}",
+                    id=f"{choice}_{whole}" if choices > 1 else whole,
                     attempt=str(xargs.get("ll_attempt", "")),
                     tenant=str(xargs.get("ll_tenant", "")),
                     model=body["model"],
                     adapter=name if at else None,
                     salt=str(body.get("cache_salt", "")),
-                    prompt=_words(path, body),
+                    prompt=prompt,
                     max_tokens=wanted,
                 )
-            )
+                for choice in range(choices)
+            ]
         return requests
 
 
@@ -194,8 +198,10 @@ class _Reply:
             "kv_transfer_params": {"remote_engine_id": "secret"},
         }
 
-    def _usage(self, completion: int) -> dict[str, Any]:
-        prompt = len(self.requests[0].prompt)
+    def _usage(self, completion: int, of: int | None = None) -> dict[str, Any]:
+        """Of the whole reply, or of choice `of`. Each prompt counts once."""
+        first = self.requests[:: self.body.get("n") or 1] if of is None else [self.requests[of]]
+        prompt = sum(len(request.prompt) for request in first)
         return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
 
     async def _whole(self, send: Send) -> None:
@@ -245,8 +251,14 @@ class _Reply:
     ) -> None:
         chunk = {**self._object(kind), "choices": [{"index": index, **content}]}
         if options.get("continuous_usage_stats"):
-            chunk["usage"] = self._usage(count)
+            chunk["usage"] = self._usage(count, index)
         await _event(send, json.dumps(chunk))
+
+
+def _prompts(path: str, body: dict[str, Any]) -> list[tuple[str, ...]]:
+    prompt = body.get("prompt") if path == COMPLETIONS else None
+    many = isinstance(prompt, list) and all(isinstance(one, str | list) for one in prompt)
+    return [_words(path, {"prompt": one}) for one in prompt] if many and prompt else [_words(path, body)]
 
 
 async def _until_gone(receive: Receive) -> None:

@@ -26,6 +26,7 @@ from serving.metering.models import StepModel
 from serving.metering.profile import DEFAULT_PROFILE
 from serving.sessions import Session, Sink
 from serving.vllm_counters import FrontEndTotals
+from serving.vllm_entry import watch_entry, watched
 from telemetry.engine_time import LoadCause, SessionEvent
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ async def start_vllm(
         raise EngineStartFailed(engine.id, str(error) or type(error).__name__, str(log)) from error
     session.tell(SessionEvent.UP, collector.hello.utc_ns)
     session.alive = lambda: not client.errored
+    watch_entry(client)
     return VllmEngine(engine, base_model.name, client, app, collector, session, private, memory)
 
 
@@ -103,6 +105,7 @@ class VllmEngine:
         self._base_model = base_model
         self._client = client
         self._app = app
+        self._watched = watched(app)
         self._collector = collector
         self._session = session
         self._private = private
@@ -124,8 +127,7 @@ class VllmEngine:
     @property
     def app(self) -> ASGIApp:
         """vLLM's own OpenAI-compatible application."""
-        application: ASGIApp = self._app
-        return application
+        return self._watched
 
     @property
     def session(self) -> str:

@@ -1,4 +1,7 @@
-"""One reply on its way to the client: rewritten as it passes, its end held back until the attempt's record is on disk."""
+"""One reply on its way to the client: rewritten as it passes, its end held back until the attempt's record is on disk.
+
+Its beginning is held back too, until an event shows that the engine is at work: what fails before that is a plain error reply.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,11 @@ from collections.abc import Callable
 from starlette.types import Message
 
 from serving.gateway.client import Client
+from serving.gateway.dialects import CHOICES, Dialect
 from serving.gateway.errors import Refusal
 from serving.gateway.request import Call
-from serving.gateway.response import DONE, EventStream, Names, Reply, rewrite_json
+from serving.gateway.response import EventStream, Names, Reply, rewrite_json
+from serving.tickets import Ticket
 
 EVENT_STREAM = b"text/event-stream"
 
@@ -23,22 +28,36 @@ class Answer:
     def __init__(self, client: Client, request_id: str) -> None:
         self._client, self._request_id = client, request_id
         self._names = Names("", "")
+        self._dialect: Dialect = CHOICES
         self._stream: EventStream | None = None
         self._events: EventStream | None = None
         self._on_first_token: Callable[[], None] = lambda: None
         self._content_type = b"application/json"
         self._extra_headers: dict[str, str] = {}
         self._whole = b""
+        self._prelude = b""
         self._held = b""
         self._started = False
         self.status: int | None = None
         self.complete = False
         self.reply = Reply()
 
-    def expect(self, call: Call, names: Names, on_first_token: Callable[[], None]) -> None:
+    def expect(self, call: Call, names: Names, ticket: Ticket, on_first_token: Callable[[], None]) -> None:
         """Prepare for the engine's reply to `call`; `on_first_token` is called when the first token goes out."""
-        self._names, self._on_first_token = names, on_first_token
-        self._stream = EventStream(names, call.include_usage, call.continuous_usage, self.reply)
+        self._names, self._dialect, self._on_first_token = names, call.dialect, on_first_token
+        self._stream = EventStream(
+            names,
+            call.include_usage,
+            call.continuous_usage,
+            self.reply,
+            call.dialect,
+            lambda: ticket.handed if ticket.watched else None,
+        )
+
+    @property
+    def names(self) -> Names:
+        """The model, as the engine and as the client know it."""
+        return self._names
 
     @property
     def streaming(self) -> bool:
@@ -68,10 +87,14 @@ class Answer:
         if self._client.gone.is_set():
             self.reply.delivered = before
             return
+        if not self._started and not events.begun:
+            self._prelude += out
+            return
         if out:
             if not before and self.reply.delivered:
                 self._on_first_token()
             await self._start(None)
+            out, self._prelude = self._prelude + out, b""
             await self._client.send({"type": "http.response.body", "body": out, "more_body": True})
 
     def _end(self) -> None:
@@ -79,12 +102,13 @@ class Answer:
         if self._events is not None:
             self._held = self._events.end()
         else:
-            self._held = rewrite_json(self._whole, self._names, self.reply)
+            self._held = rewrite_json(self._whole, self._names, self.reply, self._dialect)
 
     def refuse(self, refusal: Refusal) -> None:
         """Answer with an error instead; inside a stream that has begun, as its last event."""
+        self._prelude = b""
         if self._started:
-            self._held = b"data: " + refusal.body() + b"\n\ndata: " + DONE + b"\n\n"
+            self._held = self._dialect.error_event(refusal.body())
             return
         self.status = refusal.http_status
         self._content_type = b"application/json"
@@ -96,8 +120,9 @@ class Answer:
         """Send the end of the reply."""
         if self.status is None:
             return
-        await self._start(None if self._events is not None else len(self._held))
-        await self._client.send({"type": "http.response.body", "body": self._held, "more_body": False})
+        body = self._prelude + self._held
+        await self._start(None if self._events is not None else len(body))
+        await self._client.send({"type": "http.response.body", "body": body, "more_body": False})
 
     async def _start(self, length: int | None) -> None:
         if self._started:

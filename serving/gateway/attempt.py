@@ -21,6 +21,7 @@ from serving.gateway.record import Facts, usage_record
 from serving.gateway.residency_door import Held, ResidencyDoor
 from serving.metering.accounting import Measured
 from serving.routing import Decision, Denial, RouteInput, RouteRecord
+from serving.tickets import Ticket
 from telemetry.forward import Forwarder
 from telemetry.metrics import Metrics
 from telemetry.names import Attr, EventName, SpanName
@@ -79,6 +80,7 @@ class Attempt:
         self._cold_ns: int | None = None
         self._warm = False
         self._engine_from_ns = 0
+        self._ticket: Ticket | None = None
         self._undelivered = False
         self._closed = False
         self._record: UsageRecord | None = None
@@ -147,8 +149,9 @@ class Attempt:
         self.facts.route_reason = "miss"
         self._trace.child(SpanName.ADAPTER_LOAD, start_ns, self.now(), {Attr.ERROR_TYPE: ErrorType.LOAD_FAILED.value})
 
-    def note_engine(self) -> None:
-        """The engine is called next."""
+    def note_engine(self, ticket: Ticket) -> None:
+        """The engine is called next, with that ticket."""
+        self._ticket = ticket
         self.facts.reached_engine = True
         self._engine_from_ns = self.now()
 
@@ -230,10 +233,14 @@ class Attempt:
     async def _entered(self, answer: Answer) -> bool:
         """Whether the engine's scheduler ever saw the attempt; what an engine broke on, or a client left, may never get there.
 
-        The meter's word may come a moment after the engine's, so it is given that moment.
+        Where nobody stands at the engine's entry the meter's word may come a moment after the engine's, so it is given that moment.
         """
         door, key = self._desk.door, self.facts.attempt_key
-        worked = answer.reply.delivered > 0 or (answer.complete and answer.status == 200)
+        if self._ticket is not None and self._ticket.watched:
+            return self._ticket.entered > 0
+        worked = answer.reply.delivered > 0 or (
+            answer.complete and answer.status == 200 and answer.reply.failure is None
+        )
         if worked or door.knows(key):
             return True
         if answer.complete and self.facts.status is Status.BAD_REQUEST:

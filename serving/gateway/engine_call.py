@@ -8,6 +8,7 @@ from starlette.types import ASGIApp, Message, Scope, Send
 
 from serving.gateway.client import Client
 from serving.gateway.errors import ClientGone
+from serving.tickets import TICKET, Ticket
 
 
 def engine_scope(scope: Scope, path: str, headers: list[tuple[bytes, bytes]]) -> Scope:
@@ -30,9 +31,17 @@ def engine_scope(scope: Scope, path: str, headers: list[tuple[bytes, bytes]]) ->
 
 
 async def call_engine(
-    app: ASGIApp, scope: Scope, body: bytes, client: Client, send: Send, *, limit_s: float, grace_s: float
+    app: ASGIApp,
+    scope: Scope,
+    body: bytes,
+    client: Client,
+    send: Send,
+    ticket: Ticket,
+    *,
+    limit_s: float,
+    grace_s: float,
 ) -> None:
-    """Run `app` to its end. It hears of a hang-up by `http.disconnect`, and is cancelled when it does not end then.
+    """Run `app` to its end, for the attempt that holds `ticket`. It hears of a hang-up by `http.disconnect`, and is cancelled when it does not end then.
 
     Raises what the app raised, ClientGone when the client hung up first, TimeoutError after `limit_s`. The app has ended
     whenever this returns or raises.
@@ -48,6 +57,7 @@ async def call_engine(
         return {"type": "http.disconnect"}
 
     async def call() -> None:
+        TICKET.set(ticket)
         await app(scope, receive, send)
 
     task = asyncio.create_task(call())

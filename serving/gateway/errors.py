@@ -72,6 +72,12 @@ def bad_body(fact: str, param: str | None = None) -> Refusal:
     return Refusal(400, "invalid_body", fact, status=Status.BAD_REQUEST, param=param)
 
 
+def refused_by_engine(http_status: int, fact: str, param: str | None) -> Refusal:
+    """vLLM did not take the request, and said why: before a reply began, or inside one."""
+    text = fact or "The engine refused the request."
+    return Refusal(http_status, "invalid_request", text, status=Status.BAD_REQUEST, param=param)
+
+
 def unknown_model(model: str | None) -> Refusal:
     """The tenant has no such model. The words are the same whether another tenant has it or nobody."""
     what = f"The model `{model[:128]}` does not exist." if model else "No model serves this request."

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from serving.gateway.dialects import CHOICES, Dialect
 from serving.gateway.errors import bad_body
 
 CHAT: Final = "/v1/chat/completions"
@@ -43,6 +44,11 @@ class Call:
     def output_field(self) -> str:
         """The field by which the client bounds, or could bound, the length of an answer."""
         return "max_completion_tokens" if self.body.get("max_completion_tokens") is not None else "max_tokens"
+
+    @property
+    def dialect(self) -> Dialect:
+        """How the engine words its reply."""
+        return CHOICES
 
     @property
     def operation(self) -> str:

@@ -6,22 +6,14 @@ Pure: bytes in, bytes out. Nothing is buffered but an unfinished event and the e
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from serving.gateway.dialects import CHOICES, DONE, Dialect, Failure, choices_of
+
 HIDDEN: Final = ("kv_transfer_params", "ec_transfer_params", "metrics")
-"""Top-level fields of replies and chunks that say things about the engine."""
-BROKEN: Final = frozenset({"abort", "error"})
-"""Finish reasons that mean the engine gave up."""
-DONE: Final = b"[DONE]"
-FAILED: Final = {
-    "message": "The engine could not complete the request.",
-    "type": "server_error",
-    "param": None,
-    "code": 500,
-}
-"""What a client reads when the engine breaks inside a stream; the engine's own words stay inside."""
+"""Fields of replies and events that say things about the engine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +23,16 @@ class Names:
     served: str
     public: str
 
+    def restored(self, text: str) -> str:
+        """The engine's own words with the tenant's name in them."""
+        return text.replace(self.served, self.public)
+
 
 @dataclass(slots=True)
 class Reply:
     """What was learned from a reply. None: it did not say. `delivered` counts output tokens handed to the client.
 
-    `failure` is the engine's error text when it reported one.
+    `failure` is set when it ended in an error, however that was worded, or did not end at all.
     """
 
     input_tokens: int | None = None
@@ -45,55 +41,65 @@ class Reply:
     delivered: int = 0
     response_id: str | None = None
     finish_reasons: tuple[str, ...] = ()
-    failure: str | None = None
+    failure: Failure | None = None
 
-    def learn(self, chunk: Mapping[str, Any]) -> None:
-        """Take identity, finish reasons and errors from a body or chunk."""
-        if isinstance(chunk.get("id"), str):
-            self.response_id = chunk["id"]
-        for choice in _choices(chunk):
-            if isinstance(reason := choice.get("finish_reason"), str):
-                self.finish_reasons = (*self.finish_reasons, reason)
-                if reason in BROKEN:
-                    self.failure = self.failure or f"finish_reason {reason}"
-        if error := chunk.get("error"):
-            self.failure = str(error.get("message", error)) if isinstance(error, dict) else str(error)
+    def learn(self, value: dict[str, Any], dialect: Dialect) -> None:
+        """Take identity, finish reasons and errors from a body or event."""
+        for part in dialect.objects(value):
+            if isinstance(part.get("id"), str):
+                self.response_id = part["id"]
+        self.finish_reasons += dialect.finish_reasons(value)
+        self.failure = self.failure or dialect.failure(value)
 
-    def learn_usage(self, usage: Mapping[str, Any]) -> None:
+    def learn_usage(self, usage: dict[str, Any], dialect: Dialect) -> None:
         """Take the whole reply's usage."""
-        self.input_tokens, self.output_tokens = usage.get("prompt_tokens"), usage.get("completion_tokens")
-        if isinstance(details := usage.get("prompt_tokens_details"), dict):
-            self.cached_tokens = details.get("cached_tokens")
+        said = dialect.usage(usage)
+        self.input_tokens, self.cached_tokens, self.output_tokens = (
+            said.input_tokens,
+            said.cached_tokens,
+            said.output_tokens,
+        )
 
 
-def rewrite_json(raw: bytes, names: Names, reply: Reply) -> bytes:
-    """A whole JSON reply as the client may see it; facts go to `reply`. What is not JSON only has its names restored."""
+def rewrite_json(raw: bytes, names: Names, reply: Reply, dialect: Dialect = CHOICES) -> bytes:
+    """A whole JSON reply as the client may see it; facts go to `reply`. What is no JSON object is a failure."""
     try:
         body: Any = json.loads(raw)
-    except ValueError:
-        return _restored(raw, names)
+    except (ValueError, RecursionError):
+        body = None
     if not isinstance(body, dict):
+        reply.failure = Failure("the reply is not a JSON object")
         return _restored(raw, names)
-    reply.learn(body)
+    reply.learn(body, dialect)
     if isinstance(usage := body.get("usage"), dict):
-        reply.learn_usage(usage)
-        reply.delivered = usage.get("completion_tokens") or 0
-    return _public(body, names)
+        reply.learn_usage(usage, dialect)
+        reply.delivered = reply.output_tokens or 0
+    return _public(body, names, dialect, in_words=body.get("error") is not None)
+
+
+def _unknown() -> None:
+    """Nobody counts what the engine hands over."""
 
 
 @dataclass(slots=True)
 class EventStream:
-    """Rewrites a stream of server-sent events as it passes; `[DONE]` is kept for `end`.
+    """Rewrites a stream of server-sent events as it passes; what ends it is kept for `end`.
 
-    `wants_usage` and `wants_continuous` are what the client itself asked for.
+    `wants_usage` and `wants_continuous` are what the client itself asked for. `handed`, where somebody knows, tells how many
+    tokens the engine has handed over, for events that do not say. `begun` once an event passed that only an engine at work can have caused. Nothing
+    passes from the first sign of a failure on.
     """
 
     names: Names
     wants_usage: bool
     wants_continuous: bool
     reply: Reply = field(default_factory=Reply)
+    dialect: Dialect = CHOICES
+    handed: Callable[[], int | None] = _unknown
+    begun: bool = False
     _rest: bytes = b""
     _end: bytes = b""
+    _ended: bool = False
     _by_choice: dict[int, int] = field(default_factory=dict)
 
     def feed(self, raw: bytes) -> bytes:
@@ -102,39 +108,57 @@ class EventStream:
         return b"".join(self._event(event) for event in events)
 
     def end(self) -> bytes:
-        """What closes the stream."""
-        return self._end + (_restored(self._rest, self.names) if self._rest else b"")
+        """What closes the stream. One that broke off before its last event failed."""
+        if not self._ended:
+            self.reply.failure = self.reply.failure or Failure("the stream broke off")
+        return self._end
 
     def _event(self, event: bytes) -> bytes:
-        if not event.startswith(b"data:"):
-            return event + b"\n\n" if event else b""
-        data = event[5:].strip()
-        if data == DONE:
-            self._end += event + b"\n\n"
+        name, data = _parts(event)
+        if not event or self.reply.failure is not None:
             return b""
-        try:
-            chunk: Any = json.loads(data)
-        except ValueError:
-            return _restored(event, self.names) + b"\n\n"
-        if not isinstance(chunk, dict):
+        if data is None:
             return event + b"\n\n"
-        return b"data: " + kept + b"\n\n" if (kept := self._chunk(chunk)) else b""
+        if data == DONE.encode():
+            return self._last(event + b"\n\n")
+        try:
+            value: Any = json.loads(data)
+        except (ValueError, RecursionError):
+            value = None
+        if not isinstance(value, dict):
+            self.reply.failure = Failure("an event is not a JSON object")
+            return b""
+        kept = self._value(value)
+        if not kept:
+            return b""
+        out = (b"event: " + name + b"\n" if name else b"") + b"data: " + kept + b"\n\n"
+        kind = value.get("type")
+        self.begun = self.begun or kind not in self.dialect.prelude
+        return self._last(out) if kind in self.dialect.last else out
 
-    def _chunk(self, chunk: dict[str, Any]) -> bytes:
-        self.reply.learn(chunk)
-        usage = chunk.get("usage")
-        choices = _choices(chunk)
-        if "error" in chunk and not _clients_fault(chunk["error"]):
-            chunk["error"] = FAILED
+    def _last(self, event: bytes) -> bytes:
+        self._ended = True
+        self._end += event
+        return b""
+
+    def _value(self, value: dict[str, Any]) -> bytes:
+        reply, dialect = self.reply, self.dialect
+        reply.learn(value, dialect)
+        if reply.failure is not None:
+            return b""
+        if dialect is not CHOICES:
+            self._count_handed(value)
+            return _public(value, self.names, dialect)
+        usage, choices = value.get("usage"), choices_of(value)
         if isinstance(usage, dict) and not choices:
-            self.reply.learn_usage(usage)
+            reply.learn_usage(usage, dialect)
             if not self.wants_usage:
                 return b""
         elif choices:
             self._count(choices, usage)
             if not self.wants_continuous:
-                chunk.pop("usage", None)
-        return _public(chunk, self.names)
+                value.pop("usage", None)
+        return _public(value, self.names, dialect)
 
     def _count(self, choices: list[dict[str, Any]], usage: Any) -> None:
         """Delivered tokens: by the chunk's running usage of its choice; one a chunk with text when there is none."""
@@ -147,24 +171,38 @@ class EventStream:
                 self._by_choice[index] = self._by_choice.get(index, 0) + 1
         self.reply.delivered = sum(self._by_choice.values())
 
+    def _count_handed(self, value: dict[str, Any]) -> None:
+        """Delivered tokens: what the engine has handed over by now, or one a delta; in the end what the usage says."""
+        kind, reply = str(value.get("type")), self.reply
+        if kind in self.dialect.prelude:
+            return
+        handed = self.handed()
+        reply.delivered = handed if handed is not None else reply.delivered + kind.endswith("delta")
+        for part in self.dialect.objects(value):
+            if isinstance(usage := part.get("usage"), dict):
+                reply.learn_usage(usage, self.dialect)
+                reply.delivered = reply.output_tokens or reply.delivered
 
-def _choices(chunk: Mapping[str, Any]) -> list[dict[str, Any]]:
-    choices = chunk.get("choices")
-    return [c for c in choices if isinstance(c, dict)] if isinstance(choices, list) else []
+
+def _parts(event: bytes) -> tuple[bytes, bytes | None]:
+    """The name and the data of a server-sent event; data None for a comment."""
+    name, data = b"", []
+    for line in event.split(b"\n"):
+        if line.startswith(b"event:"):
+            name = line[6:].strip()
+        elif line.startswith(b"data:"):
+            data.append(line[5:].strip())
+    return name, b"\n".join(data) if data else None
 
 
-def _clients_fault(error: Any) -> bool:
-    code = error.get("code") if isinstance(error, dict) else None
-    return isinstance(code, int) and 400 <= code < 500
-
-
-def _public(body: dict[str, Any], names: Names) -> bytes:
-    for name in HIDDEN:
-        body.pop(name, None)
-    if "model" in body:
-        body["model"] = names.public
+def _public(body: dict[str, Any], names: Names, dialect: Dialect, in_words: bool = False) -> bytes:
+    for part in dialect.objects(body):
+        for name in HIDDEN:
+            part.pop(name, None)
+        if "model" in part:
+            part["model"] = names.public
     raw = _encoded(body)
-    return _restored(raw, names) if "error" in body else raw
+    return _restored(raw, names) if in_words else raw
 
 
 def _encoded(body: dict[str, Any]) -> bytes:

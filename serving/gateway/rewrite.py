@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from serving.gateway.request import Call
+from serving.metering.events import ATTEMPT_ARG, TENANT_ARG
+from serving.tickets import Ticket
 
 STRIPPED: Final = frozenset(
     {
@@ -32,9 +34,7 @@ class Orders:
     """What the gateway decided about one attempt and the engine must obey."""
 
     served_name: str
-    cache_salt: str
-    attempt_key: str
-    tenant: str
+    ticket: Ticket
     request_id: str
     traceparent: str = ""
     """W3C context: what the engine does is below this attempt's client span."""
@@ -46,8 +46,8 @@ def engine_body(call: Call, orders: Orders) -> bytes:
     """The request body for the engine. A stream always reports its usage, with every chunk, so that delivery is counted."""
     body = permitted(call.body)
     body["model"] = orders.served_name
-    body["cache_salt"] = orders.cache_salt
-    body["vllm_xargs"] = {"ll_attempt": orders.attempt_key, "ll_tenant": orders.tenant}
+    body["cache_salt"] = orders.ticket.cache_salt
+    body["vllm_xargs"] = {ATTEMPT_ARG: orders.ticket.attempt, TENANT_ARG: orders.ticket.tenant}
     if orders.output_tokens is not None:
         body["max_tokens"] = orders.output_tokens
     if call.stream:

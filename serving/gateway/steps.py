@@ -28,14 +28,15 @@ from serving.gateway.request import Call, read_call
 from serving.gateway.residency_door import TierBusy
 from serving.gateway.response import Names
 from serving.gateway.rewrite import Orders, engine_body, engine_headers
+from serving.gateway.verdict import refusal_of
 from serving.residency import HIT, MISS
 from serving.routing import Denial, decide, observe
+from serving.tickets import Ticket
 from telemetry.engine_time import LoadCause
-from telemetry.usage import ErrorType, Status
+from telemetry.usage import Status
 
 log = logging.getLogger(__name__)
 
-OUT_OF_MEMORY: Final = "out of memory"
 UNLIMITED_TOKENS: Final = 1 << 20
 """The longest sequence of an engine that the catalog says nothing about."""
 BLOCK_TOKENS: Final = 16
@@ -68,12 +69,11 @@ class Steps:
             attempt.note_residency(HIT, None, attempt.now(), False)
         if client.gone.is_set():
             raise ClientGone
-        answer.expect(call, Names(served, public), attempt.note_first_token)
+        ticket = Ticket(attempt.facts.attempt_key, tenant.id, cache_salt(self._secret, tenant))
+        answer.expect(call, Names(served, public), ticket, attempt.note_first_token)
         orders = Orders(
             served_name=served,
-            cache_salt=cache_salt(self._secret, tenant),
-            attempt_key=attempt.facts.attempt_key,
-            tenant=tenant.id,
+            ticket=ticket,
             request_id=attempt.facts.request_id,
             traceparent=attempt.traceparent,
             output_tokens=bound,
@@ -142,7 +142,8 @@ class Steps:
         except RecursionError as error:
             raise errors.bad_body("The request body is nested too deeply.") from error
         inner = engine_scope(scope, call.path, engine_headers(scope["headers"], orders, len(body)))
-        attempt.note_engine()
+        ticket = orders.ticket
+        attempt.note_engine(ticket)
         limits = self._limits
         try:
             await call_engine(
@@ -151,30 +152,20 @@ class Steps:
                 body,
                 client,
                 answer.engine_send,
+                ticket,
                 limit_s=limits.engine_s,
                 grace_s=limits.abort_grace_s,
             )
         except TimeoutError:
             raise errors.timed_out(limits.engine_s) from None
-        _judge(attempt, answer)
-
-
-def _judge(attempt: Attempt, answer: Answer) -> None:
-    """What the engine's reply means for the attempt. Raises Refusal when the client must read something else instead."""
-    failed = errors.engine_failed(attempt.facts.request_id)
-    failure = (answer.reply.failure or "").lower()
-    status = answer.status
-    if OUT_OF_MEMORY in failure:
-        failed.error_type = ErrorType.OOM
-    # A 404 would be about the adapter, which we made resident ourselves: not the client's fault.
-    if status is None or status >= 500 or status == 404 or not answer.complete:
-        raise failed
-    if status >= 400:
-        attempt.end(Status.BAD_REQUEST)
-    elif failure:
-        attempt.end_refused(failed)
-    else:
-        attempt.end(Status.OK)
+        except Exception:
+            # vLLM refuses some requests only once their stream has begun, and can then only break.
+            if ticket.refused is None or not ticket.refused.clients_fault:
+                raise
+            answer.complete = False
+        if refusal := refusal_of(answer, ticket, attempt.facts.request_id):
+            raise refusal
+        attempt.end(Status.OK if answer.status == 200 else Status.BAD_REQUEST)
 
 
 def _declared(headers: Headers) -> int | None:

@@ -22,16 +22,12 @@ from serving.adapters import CONFIG_FILE, WEIGHTS_FILE
 from serving.errors import ServingError
 from serving.metering import remote
 from serving.metering.channel import Held, Sender
-from serving.metering.events import PrefixHit, Rows
+from serving.metering.events import ATTEMPT_ARG, PROMPT_ARG, TENANT_ARG, PrefixHit, Rows
 from serving.metering.prefixes import Owner, PrefixOwners
 from serving.metering.recorder import Recorder
 from telemetry.engine_time import SystemCause
 
 CONFIG_KEY = "loraledger"
-ATTEMPT_ARG = "ll_attempt"
-TENANT_ARG = "ll_tenant"
-PROMPT_ARG = "ll_prompt"
-"""Which of the attempt's prompts a request is for; set where requests enter vLLM, not by the gateway's body."""
 UNKNOWN_TENANT = "unknown"
 
 # Below vLLM's own logger, so that in the engine process it goes where the engine's log goes.

@@ -2,16 +2,49 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from itertools import pairwise
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from serving.gateway.answer import Answer
+from serving.gateway.client import Client
+from serving.gateway.dialects import CHOICES, MESSAGES, RESPONSES, Dialect
+from serving.gateway.errors import Refusal
+from serving.gateway.request import Call
 from serving.gateway.response import EventStream, Names, Reply, rewrite_json
+from serving.gateway.verdict import refusal_of
+from serving.tickets import Refused, Ticket
+from telemetry.usage import ErrorType, Status
 
 NAMES = Names("coder@0123abcd", "coder")
+
+
+def answer_to(events: bytes, ticket: Ticket, dialect: Dialect = CHOICES) -> Answer:
+    """What a client's answer stands at when the engine has sent these events and ended."""
+
+    async def receive() -> Any:
+        await asyncio.Event().wait()
+
+    async def send(message: Any) -> None:
+        pass
+
+    async def run() -> Answer:
+        answer = Answer(Client(receive, send), "r-1")
+        call = SimpleNamespace(include_usage=False, continuous_usage=False, dialect=dialect)
+        answer.expect(cast("Call", call), NAMES, ticket, lambda: None)
+        headers = [(b"content-type", b"text/event-stream")]
+        await answer.engine_send({"type": "http.response.start", "status": 200, "headers": headers})
+        await answer.engine_send({"type": "http.response.body", "body": events, "more_body": True})
+        await answer.engine_send({"type": "http.response.body", "body": b"", "more_body": False})
+        return answer
+
+    return asyncio.run(run())
 
 
 def event(chunk: Any) -> bytes:
@@ -65,18 +98,75 @@ def test_without_running_usage_each_chunk_with_text_is_one_token() -> None:
 
 
 def test_an_engines_error_inside_a_stream_is_told_in_our_words_and_a_clients_in_its_own() -> None:
-    def shown(error: dict[str, Any]) -> tuple[bytes, str | None]:
-        stream = EventStream(NAMES, wants_usage=False, wants_continuous=False)
-        return stream.feed(event({"error": error})), stream.reply.failure
+    def shown(error: Any) -> Refusal:
+        ticket = Ticket("gw-1:1", "bank", "salt")
+        answer = answer_to(event({"error": error}) + b"data: [DONE]\n\n", ticket)
+        assert answer.reply.failure is not None
+        refusal = refusal_of(answer, ticket, "r-1")
+        assert refusal is not None
+        return refusal
 
-    theirs, failure = shown({"message": "CUDA error in /opt/x for coder@0123abcd", "code": 500})
-    assert b"CUDA" not in theirs
-    assert b"@" not in theirs
-    assert failure is not None
-    assert "CUDA" in failure
-    own, _ = shown({"message": "too long for coder@0123abcd", "code": 400})
-    assert b"too long for coder" in own
-    assert b"@" not in own
+    theirs = shown({"message": "CUDA out of memory in /opt/x for coder@0123abcd", "code": 500})
+    assert (theirs.http_status, theirs.status, theirs.error_type) == (500, Status.SERVER_ERROR, ErrorType.OOM)
+    assert "CUDA" not in theirs.message
+    own = shown({"message": "too long for coder@0123abcd", "code": 400, "param": "prompt"})
+    assert (own.http_status, own.status, own.error_type) == (400, Status.BAD_REQUEST, None)
+    assert (own.message, own.param) == ("too long for coder", "prompt")
+
+
+@pytest.mark.parametrize(
+    "error", ["", "broke", {}, [], 0, False, {"message": ""}, {"message": None}, {"code": "x"}, {"code": True}]
+)
+@pytest.mark.parametrize("begun", [False, True])
+def test_an_error_of_any_shape_is_never_a_success(error: Any, begun: bool) -> None:
+    ticket = Ticket("gw-1:1", "bank", "salt")
+    before = chunk("hello", 1) if begun else b""
+    answer = answer_to(before + event({"error": error}) + chunk("more", 2) + b"data: [DONE]\n\n", ticket)
+    refusal = refusal_of(answer, ticket, "r-1")
+    assert refusal is not None
+    assert (refusal.status, refusal.http_status) == (Status.SERVER_ERROR, 500)
+    assert answer.reply.delivered == (1 if begun else 0), "nothing passes after the first sign of a failure"
+
+
+FAILED_RESPONSE = {"type": "response.failed", "response": {"id": "r", "object": "response", "status": "failed"}}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "events"),
+    [
+        (CHOICES, chunk("a", 1)),
+        (CHOICES, chunk("a", 1, finish="error") + b"data: [DONE]\n\n"),
+        (CHOICES, chunk("a", 1, finish="abort") + b"data: [DONE]\n\n"),
+        (CHOICES, b"data: no json\n\ndata: [DONE]\n\n"),
+        (CHOICES, b""),
+        (RESPONSES, event({"type": "response.output_text.delta", "delta": "a"})),
+        (RESPONSES, event(FAILED_RESPONSE)),
+        (RESPONSES, event({"type": "error", "message": ""})),
+        (RESPONSES, event({"type": "response.completed", "response": {"object": "response", "status": "cancelled"}})),
+        (MESSAGES, event({"type": "message_start", "message": {"id": "m", "model": NAMES.served}})),
+        (MESSAGES, event({"type": "error", "error": {"type": "internal_error", "message": ""}})),
+    ],
+)
+def test_a_stream_that_fails_or_stops_without_its_last_event_is_no_success(dialect: Dialect, events: bytes) -> None:
+    ticket = Ticket("gw-1:1", "bank", "salt")
+    refusal = refusal_of(answer_to(events, ticket, dialect), ticket, "r-1")
+    assert refusal is not None
+    assert refusal.status is Status.SERVER_ERROR
+
+
+def test_what_the_engines_entry_refused_is_the_clients_fault_however_the_front_end_worded_it() -> None:
+    ticket = Ticket("gw-1:1", "bank", "salt", watched=True)
+    ticket.refused = Refused(400, "logprobs of 21 for coder@0123abcd", "logprobs")
+    opaque = event({"type": "error", "error": {"type": "internal_error", "message": "2 validation errors"}})
+    refusal = refusal_of(answer_to(opaque, ticket, MESSAGES), ticket, "r-1")
+    assert refusal is not None
+    assert (refusal.http_status, refusal.status, refusal.param) == (400, Status.BAD_REQUEST, "logprobs")
+    assert refusal.message == "logprobs of 21 for coder"
+    ticket.refused = Refused(503, "queue is full")
+    assert answer_to(opaque, ticket, MESSAGES).reply.failure is not None
+    refusal = refusal_of(answer_to(opaque, ticket, MESSAGES), ticket, "r-1")
+    assert refusal is not None
+    assert refusal.status is Status.SERVER_ERROR
 
 
 def test_a_whole_reply_keeps_everything_but_names_and_internals() -> None:
@@ -94,6 +184,36 @@ def test_a_whole_reply_keeps_everything_but_names_and_internals() -> None:
     assert (reply.delivered, reply.cached_tokens, reply.finish_reasons) == (5, 4, ("length",))
 
 
-def test_what_is_not_json_still_has_its_names_restored() -> None:
-    assert rewrite_json(b"coder@0123abcd broke", NAMES, Reply()) == b"coder broke"
-    assert rewrite_json(b"null", NAMES, Reply()) == b"null"
+def test_what_is_not_json_still_has_its_names_restored_and_is_a_failure() -> None:
+    for raw, shown in ((b"coder@0123abcd broke", b"coder broke"), (b"null", b"null"), (b"[" * 100_000, b"[" * 100_000)):
+        reply = Reply()
+        assert rewrite_json(raw, NAMES, reply) == shown
+        assert reply.failure is not None
+
+
+def test_usage_and_names_are_read_in_each_familys_words() -> None:
+    details = {"cached_tokens": 4}
+    response: dict[str, Any] = {"id": "resp_1", "object": "response", "model": NAMES.served, "status": "incomplete", "error": None}
+    response |= {"incomplete_details": {"reason": "max_output_tokens"}}
+    response |= {"usage": {"input_tokens": 7, "output_tokens": 5, "input_tokens_details": details}, "metrics": {}}
+    message: dict[str, Any] = {"id": "msg_1", "type": "message", "model": NAMES.served, "stop_reason": "max_tokens"}
+    message |= {"usage": {"input_tokens": 3, "output_tokens": 5, "cache_read_input_tokens": 4}}
+    for dialect, whole in ((RESPONSES, response), (MESSAGES, message)):
+        reply = Reply()
+        shown = json.loads(rewrite_json(json.dumps(whole).encode(), NAMES, reply, dialect))
+        assert shown["model"] == "coder"
+        assert "metrics" not in shown
+        assert (reply.input_tokens, reply.cached_tokens, reply.output_tokens, reply.delivered) == (7, 4, 5, 5)
+        assert (reply.failure, reply.response_id) == (None, whole["id"])
+        assert reply.finish_reasons in (("max_output_tokens",), ("max_tokens",))
+    handed = iter(range(9))
+    stream = EventStream(NAMES, False, False, dialect=RESPONSES, handed=lambda: next(handed))
+    created = {"type": "response.created", "response": response | {"status": "in_progress", "usage": None}}
+    assert b'"model":"coder"' in stream.feed(event(created))
+    assert not stream.begun
+    stream.feed(event({"type": "response.output_text.delta", "delta": "a"}))
+    stream.feed(event({"type": "response.output_text.delta", "delta": "b"}))
+    assert (stream.begun, stream.reply.delivered, stream.reply.finish_reasons) == (True, 1, ())
+    assert stream.feed(event({"type": "response.completed", "response": response})) == b""
+    assert b"@" not in stream.end()
+    assert (stream.reply.delivered, stream.reply.cached_tokens, stream.reply.failure) == (5, 4, None)

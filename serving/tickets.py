@@ -1,0 +1,46 @@
+"""What one attempt carries through the engine's front end, and what the front end found out about it.
+
+A context variable, so that it reaches the place where requests enter the engine whatever kind of request the front end makes of
+the body, and whatever fields that kind has. Knows nothing of vLLM.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why the engine's front end did not take a request, in its own words; `http_status` below 500 is the client's fault."""
+
+    http_status: int
+    message: str
+    param: str | None = None
+
+    @property
+    def clients_fault(self) -> bool:
+        """Whether the request, not the engine, was wrong."""
+        return 400 <= self.http_status < 500
+
+
+@dataclass(slots=True)
+class Ticket:
+    """One attempt on its way. The first three are set on every request that enters the engine for it.
+
+    `watched` tells that somebody stands at the engine's entry and keeps the rest: how many requests `entered` (one a prompt),
+    how many output tokens the engine `handed` over, and whether one was `refused`.
+    """
+
+    attempt: str
+    tenant: str
+    cache_salt: str
+    watched: bool = False
+    entered: int = 0
+    handed: int = 0
+    refused: Refused | None = None
+
+
+TICKET: Final[ContextVar[Ticket | None]] = ContextVar("ticket", default=None)
+"""The ticket of the attempt that the running task serves; None where no attempt is served."""
