@@ -193,7 +193,13 @@ def test_what_is_not_json_still_has_its_names_restored_and_is_a_failure() -> Non
 
 def test_usage_and_names_are_read_in_each_familys_words() -> None:
     details = {"cached_tokens": 4}
-    response: dict[str, Any] = {"id": "resp_1", "object": "response", "model": NAMES.served, "status": "incomplete", "error": None}
+    response: dict[str, Any] = {
+        "id": "resp_1",
+        "object": "response",
+        "model": NAMES.served,
+        "status": "incomplete",
+        "error": None,
+    }
     response |= {"incomplete_details": {"reason": "max_output_tokens"}}
     response |= {"usage": {"input_tokens": 7, "output_tokens": 5, "input_tokens_details": details}, "metrics": {}}
     message: dict[str, Any] = {"id": "msg_1", "type": "message", "model": NAMES.served, "stop_reason": "max_tokens"}
