@@ -145,7 +145,7 @@ class Side:
         address = f"ipc://{directory}/side-{int(metered)}"
         spec, engine = BaseModelSpec(name=BASE), Engine(id=f"bench-{int(metered)}", gpu_type="cpu", max_loras=4)
         model = vllm_launch.model_path(spec, home, lambda _: None)
-        vllm_launch.set_environment(spec, model, home / "bench.log")
+        vllm_launch.set_environment(engine, spec, model, home / "bench.log")
         flags = vllm_launch.server_flags(engine, spec, model, address, f"eng-{int(metered)}")
         self._collector: Collector | None = None
         if metered:
@@ -156,7 +156,7 @@ class Side:
             for flag in ("--scheduler-cls", "--additional-config"):
                 at = flags.index(flag)
                 flags[at : at + 2] = []
-        self.client = vllm_launch.start_client(vllm_launch.parse(flags))
+        self.client = vllm_launch.start_client(vllm_launch.parse(flags), engine.max_grammar_chars)
 
     def _hear(self, value: Any) -> None:
         if isinstance(value, MeterWindow):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
+from catalog import engine_flags
 from catalog.fields import Bytes, Instant, Location, Name, Value, refuse_bool
 
 BUILTIN: Final = "builtin:"
@@ -32,6 +33,9 @@ def _power_of_two(value: int) -> int:
     return value
 
 
+Flag = Annotated[str, AfterValidator(engine_flags.canonical)]
+
+
 class BaseModelSpec(Value):
     """The one base model. `builtin:tiny` is made locally on first use; else a directory or a hub name."""
 
@@ -51,7 +55,8 @@ class Engine(Value):
 
     `rented: on_demand` means each process run is rented from its start to its end; else the listed intervals are.
     `memory_bytes` is the engine's budget (weights, slots, KV), the denominator of utilisation. `profile` is the step profile
-    that `loraledger calibrate` wrote for this engine; without one, that of the built-in tiny model is used.
+    that `loraledger calibrate` wrote for this engine; without one, that of the built-in tiny model is used. `vllm` holds further
+    flags of vLLM's own by name (`catalog.engine_flags` says which); `max_grammar_chars` bounds a request's grammar or schema.
     """
 
     id: Name
@@ -68,6 +73,23 @@ class Engine(Value):
     kv_cache_bytes: Annotated[int, Field(ge=1 << 20, le=1 << 50), refuse_bool] = 256 << 20
     memory_bytes: Annotated[int, Field(ge=1 << 20, le=1 << 50), refuse_bool] = 300 << 20
     profile: Location | None = None
+    max_grammar_chars: Annotated[int, Field(ge=256, le=1 << 20), refuse_bool] = 65_536
+    vllm: dict[Flag, engine_flags.FlagValue] = {}
+
+    @field_validator("vllm", mode="before")
+    @classmethod
+    def _flags_are_named_once(cls, given: Any) -> Any:
+        names = [str(name).removeprefix("--").replace("_", "-") for name in given] if isinstance(given, dict) else []
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"{', '.join(twice)} is given twice")
+        return given
+
+    @model_validator(mode="after")
+    def _flags_may_be_set(self) -> Engine:
+        given = "kv_cache_bytes" in self.model_fields_set
+        if found := list(engine_flags.problems(self.vllm, self.gpu_count, given)):
+            raise ValueError("vllm: " + "; ".join(found))
+        return self
 
 
 class Adapter(Value):

@@ -138,7 +138,7 @@ class WorkerReport:
     """Mixed into vLLM's worker (`worker_extension_cls`), so that the engine door can ask what memory holds."""
 
     def ll_memory(self) -> dict[str, int]:
-        """Bytes of the base model's weights, and of one padded adapter slot."""
+        """Bytes of the base model's weights, of one padded adapter slot, and of all KV blocks."""
         runner: Any = self.model_runner  # type: ignore[attr-defined]
         weights = sum(p.numel() * p.element_size() for p in runner.get_model().parameters())
         manager = runner.lora_manager._adapter_manager
@@ -148,4 +148,6 @@ class WorkerReport:
             for field in ("lora_a_stacked", "lora_b_stacked")
             for tensor in getattr(module, field, ())
         ]
-        return {"weights": weights, "slot": sum(t.numel() * t.element_size() for t in stacked) // manager.lora_slots}
+        slot = sum(t.numel() * t.element_size() for t in stacked) // manager.lora_slots
+        kv = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in runner.kv_caches}
+        return {"weights": weights, "slot": slot, "kv": sum(kv.values())}

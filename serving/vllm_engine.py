@@ -65,12 +65,12 @@ async def start_vllm(
     client: Any = None
     try:
         model = await asyncio.to_thread(vllm_launch.model_path, base_model, home, progress)
-        vllm_launch.set_environment(base_model, model, log)
+        vllm_launch.set_environment(engine, base_model, model, log)
         flags = vllm_launch.server_flags(engine, base_model, model, address, session.emitter)
         progress("importing vLLM")
         arguments = await asyncio.to_thread(vllm_launch.parse, flags)
         progress("starting the engine")
-        client = await asyncio.to_thread(vllm_launch.start_client, arguments, totals.logger())
+        client = await asyncio.to_thread(vllm_launch.start_client, arguments, engine.max_grammar_chars, totals.logger())
         app = await vllm_launch.application(client, arguments)
         memory = await vllm_launch.memory_use(client, model)
         if not await asyncio.to_thread(collector.up, HELLO_TIMEOUT_S) or collector.hello is None:
@@ -203,7 +203,7 @@ class VllmEngine:
             system_ns=self._collector.system_ns(),
             gaps=self._collector.gaps,
             faults=self._collector.faults,
-            kv_block_bytes=self._engine.kv_cache_bytes // max(held.kv_blocks_total, 1),
+            kv_block_bytes=self._memory["kv"] // (held.kv_blocks_total + 1),
         )
 
     async def healthy(self) -> bool:

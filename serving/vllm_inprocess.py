@@ -40,7 +40,7 @@ class StepEngine:
     ) -> None:
         home.mkdir(parents=True, exist_ok=True)
         model = vllm_launch.model_path(base_model, home, progress)
-        vllm_launch.set_environment(base_model, model, home / f"steps-{engine.id}.log")
+        vllm_launch.set_environment(engine, base_model, model, home / f"steps-{engine.id}.log")
         from vllm.engine.arg_utils import AsyncEngineArgs
         from vllm.v1.engine.llm_engine import LLMEngine
 

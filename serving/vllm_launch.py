@@ -13,8 +13,9 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
+from catalog import engine_flags
 from catalog.model import BaseModelSpec, Engine
 from serving.tiny_model import builtin_path, is_builtin, make_builtin
 from serving.vllm_plugin import LOG_VARIABLE
@@ -22,6 +23,8 @@ from serving.vllm_plugin import LOG_VARIABLE
 SCHEDULER: Final = "serving.metering.scheduler.MeterScheduler"
 WORKER_REPORT: Final = "serving.lora_events.WorkerReport"
 PLUGIN: Final = "loraledger"
+TINY_FLAGS: Final[dict[str, engine_flags.FlagValue]] = {"enable-auto-tool-choice": True, "tool-call-parser": "hermes"}
+"""The built-in model calls no tools; with a parser, requests that offer some are answered in words."""
 SHUTDOWN_TIMEOUT_S: Final = 15
 CLOSE_TIMEOUT_S: Final = 2.0
 
@@ -35,8 +38,9 @@ def model_path(base_model: BaseModelSpec, home: Path, progress: Callable[[str], 
     return str(builtin_path(base_model.path, make_builtin(base_model.path, home / "models", progress)))
 
 
-def set_environment(base_model: BaseModelSpec, model: str, log: Path) -> None:
+def set_environment(engine: Engine, base_model: BaseModelSpec, model: str, log: Path) -> None:
     """Set what vLLM reads from the environment only, before it is imported; its child inherits it."""
+    native_tags = engine_flags.backend(engine.vllm) == "xgrammar"
     os.environ.update(
         {
             "VLLM_PLUGINS": PLUGIN,
@@ -46,6 +50,8 @@ def set_environment(base_model: BaseModelSpec, model: str, log: Path) -> None:
             "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
             "VLLM_LOGGING_CONFIG_PATH": str(_write_logging(log)),
             "TOKENIZERS_PARALLELISM": "false",
+            # A forced tool call is a grammar that only xgrammar can read, or else a JSON schema, which all can.
+            "VLLM_ENFORCE_STRICT_TOOL_CALLING": str(int(native_tags)),
             LOG_VARIABLE: str(log.absolute()),
             # Torch would say on the terminal that there is no Triton.
             "TORCH_LOGS": "-all",
@@ -81,7 +87,7 @@ def _write_logging(log: Path) -> Path:
 
 
 def server_flags(engine: Engine, base_model: BaseModelSpec, model: str, address: str, emitter: str) -> list[str]:
-    """vLLM's own server flags, as `vllm serve` would get them."""
+    """vLLM's own server flags, as `vllm serve` would get them: ours, and what the catalog passes through."""
     meter = {"loraledger": {"address": address, "emitter": emitter, "engine": engine.id}}
     options: dict[str, Any] = {
         "model": model,
@@ -93,39 +99,93 @@ def server_flags(engine: Engine, base_model: BaseModelSpec, model: str, address:
         "max-num-seqs": engine.max_num_seqs,
         "max-num-batched-tokens": engine.max_num_batched_tokens,
         "block-size": engine.block_size,
-        "kv-cache-memory-bytes": engine.kv_cache_bytes,
-        "tensor-parallel-size": engine.gpu_count,
+        engine_flags.PARALLEL: engine.gpu_count,
         "scheduler-cls": SCHEDULER,
         "worker-extension-cls": WORKER_REPORT,
         "additional-config": json.dumps(meter),
     }
     if engine.gpu_count == 1:
         options["distributed-executor-backend"] = "uni"
+    if engine_flags.UTILISATION not in engine.vllm:
+        options["kv-cache-memory-bytes"] = engine.kv_cache_bytes
     flags = [
         "--enable-lora",
         "--enable-prefix-caching",
         "--enable-prompt-tokens-details",
         "--disable-uvicorn-access-log",
     ]
-    return [part for name, value in options.items() for part in (f"--{name}", str(value))] + flags
+    ours = [part for name, value in options.items() for part in (f"--{name}", str(value))]
+    return [*ours, *flags, *passed_flags(engine, base_model)]
+
+
+def passed_flags(engine: Engine, base_model: BaseModelSpec) -> list[str]:
+    """The catalog's own flags for vLLM, with the defaults of what it leaves open."""
+    given = {name: value for name, value in engine.vllm.items() if name != engine_flags.PARALLEL}
+    defaults = TINY_FLAGS if is_builtin(base_model.path) and "tool-call-parser" not in given else {}
+    structured = given.get(engine_flags.STRUCTURED)
+    chosen = {"backend": engine_flags.backend(given)}
+    chosen |= structured if isinstance(structured, dict) else {}
+    return [part for flag in (defaults | given | {engine_flags.STRUCTURED: chosen}).items() for part in _words(*flag)]
+
+
+def _words(name: str, value: engine_flags.FlagValue) -> list[str]:
+    if isinstance(value, bool):
+        return [f"--{name}" if value else f"--no-{name}"]
+    if isinstance(value, list):
+        return [f"--{name}", *map(str, value)]
+    return [f"--{name}={json.dumps(value) if isinstance(value, dict) else value}"]
+
+
+def flag_problems(engine: Engine) -> list[str]:
+    """What this vLLM does not know or take of the catalog's flags, one line a flag. Imports vLLM."""
+    parser = _parser()
+    known = {option for action in parser._actions for option in action.option_strings}
+    found = [f"{name}: vLLM has no such flag" for name in engine.vllm if f"--{name}" not in known]
+    for name, value in engine.vllm.items():
+        if f"--{name}" in known:
+            try:
+                parser.parse_args(_words(name, value))
+            except (ValueError, TypeError) as error:
+                found.append(f"{name}: {error}")
+    return found
 
 
 def parse(flags: list[str]) -> Any:
-    """The flags as vLLM's server parses them. Imports vLLM."""
+    """The flags as vLLM's server parses them; ValueError or TypeError when it does not take them. Imports vLLM."""
+    parser = _parser()
+    arguments = parser.parse_args(flags)
+    with log_levels_kept():
+        from vllm.entrypoints.launchers.cli_args import validate_parsed_serve_args
+
+    validate_parsed_serve_args(arguments)
+    return arguments
+
+
+def _parser() -> Any:
     with log_levels_kept():
         from vllm.entrypoints.launchers.cli_args import make_arg_parser
         from vllm.utils.argparse_utils import FlexibleArgumentParser
 
-    return make_arg_parser(FlexibleArgumentParser()).parse_args(flags)
+    def refuse(message: str) -> NoReturn:
+        raise ValueError(message)
+
+    parser = make_arg_parser(FlexibleArgumentParser())
+    # argparse would print its usage, hundreds of flags, and end this process.
+    parser.error = refuse
+    return parser
 
 
-def start_client(arguments: Any, *loggers: Any) -> Any:
+def start_client(arguments: Any, max_grammar_chars: int, *loggers: Any) -> Any:
     """vLLM's asynchronous client, with its engine core running in a child process; `loggers` join its own stat loggers."""
     from vllm.engine.arg_utils import AsyncEngineArgs
-    from vllm.v1.engine.async_llm import AsyncLLM
+
+    from serving import vllm_grammars
 
     config = AsyncEngineArgs.from_cli_args(arguments).create_engine_config()
-    return AsyncLLM.from_vllm_config(config, stat_loggers=list(loggers))
+    vllm_grammars.install()
+    client = vllm_grammars.FrontEnd.from_vllm_config(config, stat_loggers=list(loggers))
+    client.prepare_grammars(max_grammar_chars)
+    return client
 
 
 async def application(client: Any, arguments: Any) -> Any:

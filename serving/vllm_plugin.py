@@ -20,7 +20,7 @@ _CHOSEN: Final = "_loraledger_chooses_scheduler"
 
 
 def register() -> None:
-    """Mend CPU LoRA where it is needed, time adapter loads, meter where it is configured; vLLM may call it several times."""
+    """Mend the CPU build where it is needed, time adapter loads, meter where it is configured; vLLM may call it several times."""
     from vllm.platforms import current_platform
 
     log, parent = os.environ.get(LOG_VARIABLE), multiprocessing.parent_process()
@@ -28,9 +28,22 @@ def register() -> None:
         _speak_into(log)
         _live_with(parent)
     if current_platform.is_cpu():
+        _never_compile()
         cpu_lora.install()
     lora_events.install()
     _meter_where_configured()
+
+
+def _never_compile() -> None:
+    """Run as written what vLLM's sampler would have compiled when a request first needs it.
+
+    That takes half a minute in the engine's thread, and a C++ compiler. With LoRA the CPU build compiles nothing else.
+    """
+    import torch
+
+    # For what is not decorated yet, and for what is already.
+    os.environ["TORCHDYNAMO_DISABLE"] = "1"
+    torch.compiler.set_stance("force_eager")
 
 
 def _meter_where_configured() -> None:

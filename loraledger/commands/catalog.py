@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from catalog.advice import warnings
-from catalog.load import load, version
+from catalog.load import CatalogInvalid, load, version
+from catalog.model import Catalog
 from catalog.schema import json_schema
 from loraledger import console
 from loraledger.commands.options import Json, settings
@@ -31,6 +34,8 @@ def check(
         return
     file = path or settings().catalog
     catalog = load(file)
+    if found := list(_flag_problems(catalog)):
+        raise CatalogInvalid(str(file), found)
     facts = {
         "file": str(file),
         "version": version(catalog),
@@ -49,3 +54,14 @@ def check(
     console.out.print(
         f"{facts['file']} is valid (version {facts['version']}): {facts['tenants']} tenants, {facts['adapters']} adapters, {facts['engines']} engines, price book {facts['price_book']}"
     )
+
+
+def _flag_problems(catalog: Catalog) -> Iterator[str]:
+    """What vLLM itself says of the flags that are passed to it; only where it is installed, since it alone knows them."""
+    if find_spec("vllm") is None or not any(engine.vllm for engine in catalog.engines):
+        return
+    from serving.vllm_launch import flag_problems
+
+    for number, engine in enumerate(catalog.engines):
+        for problem in flag_problems(engine):
+            yield f"engines[{number}].vllm.{problem}"

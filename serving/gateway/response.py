@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from serving.gateway.dialects import CHOICES, DONE, Dialect, Failure, choices_of
+from serving.gateway.flag_words import plain
 
 HIDDEN: Final = ("kv_transfer_params", "ec_transfer_params", "metrics")
 """Fields of replies and events that say things about the engine."""
@@ -201,6 +202,9 @@ def _public(body: dict[str, Any], names: Names, dialect: Dialect, in_words: bool
             part.pop(name, None)
         if "model" in part:
             part["model"] = names.public
+        error = part.get("error")
+        if isinstance(error, dict) and isinstance(error.get("message"), str):
+            error["message"] = plain(error["message"])
     raw = _encoded(body)
     return _restored(raw, names) if in_words else raw
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from vllm.v1.core.sched.async_scheduler import AsyncScheduler
 from vllm.v1.request import RequestStatus
+from vllm.v1.structured_output.backend_guidance import GuidanceBackend
 
 from serving import lora_events, vllm_calls
 from serving.adapters import CONFIG_FILE, WEIGHTS_FILE
@@ -49,6 +50,7 @@ class MeterScheduler(AsyncScheduler):  # type: ignore[misc]
         if remote.ENDPOINT_KEY in settings:
             beside = remote.start(settings)
             settings = {"address": beside.address, "emitter": beside.emitter, "engine": beside.engine}
+        _begin_grammars(self.structured_output_manager)
         self._sender = Sender(settings["address"])
         self._recorder = Recorder(self._sender.send)
         self._prefixes = PrefixOwners(self.hash_block_size, _say_stranger)
@@ -178,6 +180,14 @@ class MeterScheduler(AsyncScheduler):  # type: ignore[misc]
             self.deferred_waiting.difference_update(missing)
             # vLLM ends these with an error in the next update_from_output.
             self.grammar_compile_error_reqs.update(r.request_id for r in missing)
+
+
+def _begin_grammars(manager: Any) -> None:
+    """Make the one backend of structured outputs now; vLLM would make it at the first such request, while others wait."""
+    config, tokenizer = manager.vllm_config, getattr(manager, "tokenizer", None)
+    guided = config.structured_outputs_config.backend == "guidance" and manager.backend is None
+    if guided and tokenizer is not None and GuidanceBackend.is_tokenizer_supported(tokenizer):
+        manager.backend = GuidanceBackend(config, tokenizer, config.model_config.get_vocab_size())
 
 
 def _extra(request: Any) -> dict[str, Any]:
