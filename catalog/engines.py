@@ -74,7 +74,7 @@ class Engine(Value):
     memory_bytes: Annotated[int, Field(ge=1 << 20, le=1 << 50), refuse_bool] = 300 << 20
     profile: Location | None = None
     max_grammar_chars: Annotated[int, Field(ge=256, le=1 << 20), refuse_bool] = 65_536
-    vllm: dict[Flag, engine_flags.FlagValue] = {}
+    vllm: dict[Flag, engine_flags.FlagValue] = Field(default_factory=dict)
 
     @field_validator("vllm", mode="before")
     @classmethod
