@@ -75,10 +75,11 @@ class LoadBook:
         self._emitter, self._seq = emitter, 0
         self._claimed.clear()
 
-    def arrived(self, span: LoadSpan) -> None:
-        """A span was reported, to be booked later: a read is the load that was announced."""
-        if span.kind == "read" and span.adapter in self._expected:
-            self._claimed[span.adapter, span.start_ns] = self._expected.pop(span.adapter)
+    def arrived(self, spans: Iterable[LoadSpan]) -> None:
+        """Spans were reported, to be booked later: a read is the load that was announced."""
+        for span in spans:
+            if span.kind == "read" and span.adapter in self._expected:
+                self._claimed[span.adapter, span.start_ns] = self._expected.pop(span.adapter)
 
     def record(self, span: LoadSpan, stalled: Iterable[str] = ()) -> None:
         """A cold span, whole, that was booked; `stalled` are the attempts of the step it held up."""

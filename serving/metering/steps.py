@@ -1,18 +1,18 @@
-"""Books one step: adapter loads come off first, then a stall of the machine, and the rest is split among its rows."""
+"""Splits a step: adapter loads come off first, then a stall of the machine, and the rest is shared among its rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 from serving.metering.attempts import Attempts, Request
-from serving.metering.events import LoadSpan, Step
+from serving.metering.events import LoadSpan
 from serving.metering.loads import is_cold
 from serving.metering.models import StepModel, split_step
-from serving.metering.prefix_lines import PrefixLines
 from serving.metering.profile import RowWork
 from serving.metering.split import RowShare, deal
-from serving.metering.windows import WindowBook, minutes
+from serving.metering.tiles import StepRun
+from serving.metering.windows import WindowBook
 from telemetry.engine_time import SystemCause
 
 _NOTHING: Final = (0, 0)
@@ -20,20 +20,47 @@ STALL_FACTOR: Final = 3
 """What a step takes above this many times its prediction belongs to nobody in it."""
 
 
-def book_step(
-    step: Step,
-    interval: tuple[int, int],
-    spans: Sequence[LoadSpan],
-    book: WindowBook,
-    attempts: Attempts,
-    prefixes: PrefixLines,
-    profile: StepModel,
-) -> list[str]:
-    """Book `interval` (UTC; the book's cursor stands at its start) and return the attempts that were in the step.
+class Piece(NamedTuple):
+    """What of a step lies in [start_ns, end_ns), inside one UTC minute: `net_ns` of it, loads apart, are `stall_ns` and `shares`.
 
-    A UTC minute inside it cuts it: each piece is split by itself. Tokens, and what a prefix hit saved, count where it ends.
+    A step without rows has neither: its `net_ns` is nobody's.
     """
-    start_ns, end_ns = interval
+
+    start_ns: int
+    end_ns: int
+    net_ns: int
+    stall_ns: int
+    predicted_ns: int
+    shares: list[RowShare]
+
+
+class StepSplit(NamedTuple):
+    """A step split among its rows, and at UTC minutes into `pieces`. `loads` are those inside it.
+
+    By row, in the step's order: `requests`, what they did (`works`), and an estimate of what a prefix hit saved them (`saved`).
+    """
+
+    requests: list[Request]
+    works: list[RowWork]
+    saved: list[tuple[int, int]]
+    pieces: list[Piece]
+    loads: tuple[LoadSpan, ...]
+
+    @property
+    def attempts(self) -> list[str]:
+        """Whose rows were in it."""
+        return list(dict.fromkeys(request.attempt.key for request in self.requests))
+
+    @property
+    def took_ns(self) -> list[int]:
+        """What each row has of the step, loads and stalls apart."""
+        return [sum(map(sum, shares)) for shares in zip(*(piece.shares for piece in self.pieces), strict=True)]
+
+
+def split_run(run: StepRun, minutes: Sequence[tuple[int, int]], attempts: Attempts, model: StepModel) -> StepSplit:
+    """Split a step that is cut into `minutes` (UTC), each by itself, and tell `attempts` how far their requests came."""
+    step, loads = run
+    start_ns = minutes[0][0]
     attempts.preempt(step.preempted)
     cached = dict(step.cached)
     requests: list[Request] = []
@@ -45,39 +72,53 @@ def book_step(
         if request.cached is None:
             found = cached.get(row.request, row.before)
             request.start(found, start_ns)
-            saving = profile.kv_saved_ns(found, request.adapter is not None)
+            saving = model.kv_saved_ns(found, request.adapter is not None)
         requests.append(request)
         works.append(request.work(row))
         saved.append(saving)
         request.reached = max(request.reached, row.before + row.tokens)
 
-    pieces = list(minutes(start_ns, end_ns))
-    free = [_free(piece, spans) for piece in pieces]
-    predicted = profile.predict_ns(works)
-    stall = max(sum(free) - STALL_FACTOR * predicted, 0) if predicted else 0
-    net_ns = sum(free) - stall
-    saved = [scaled(saving, net_ns, predicted) if saving != _NOTHING else saving for saving in saved]
-    took = [0] * len(works)
-    parts = zip(pieces, free, deal(stall, free), deal(predicted, free), strict=True)
-    for (start, end), net, stalled, expected in parts:
-        last = end == end_ns
-        shares: list[RowShare] = []
-        if works:
-            book.system(SystemCause.STALL, stalled)
-            shares = split_step(net - stalled, works, profile)
+    predicted_ns = model.predict_ns(works)
+    pieces = split_at_minutes(works, minutes, loads, predicted_ns, model)
+    net_ns = sum(piece.net_ns - piece.stall_ns for piece in pieces)
+    saved = [scaled(saving, net_ns, predicted_ns) if saving is not _NOTHING else saving for saving in saved]
+    return StepSplit(requests, works, saved, pieces, loads)
+
+
+def book_step(split: StepSplit, book: WindowBook) -> None:
+    """Book a step that begins at the book's cursor. Tokens, and what a prefix hit saved, count where it ends."""
+    attempts = [request.attempt for request in split.requests]
+    for piece in split.pieces:
+        ended = piece is split.pieces[-1]
+        if not attempts:
+            book.system(SystemCause.EMPTY_STEP, piece.net_ns)
+        elif ended:
+            book.system(SystemCause.STALL, piece.stall_ns)
+            book.share(attempts, piece.shares, map(_first_time, split.works), split.saved)
         else:
-            book.system(SystemCause.EMPTY_STEP, net)
-        for request, work, share, saving in zip(requests, works, shares, saved, strict=True):
-            if last:
-                book.share(request.attempt, share, _first_time(work), saving)
-            else:
-                book.share(request.attempt, share)
-        took = [ns + sum(share) for ns, share in zip(took, shares, strict=True)] if shares else took
-        _book_loads(start, end, spans, requests, book)
-        book.step(expected, last)
-        book.move(end)
-    prefixes.step(requests, works, took, step.hits, profile, end_ns)
-    return list(dict.fromkeys(request.attempt.key for request in requests))
+            book.system(SystemCause.STALL, piece.stall_ns)
+            book.share(attempts, piece.shares)
+        _book_loads(piece, split, book)
+        book.step(piece.predicted_ns, ended)
+        book.move(piece.end_ns)
+
+
+def split_at_minutes(
+    works: Sequence[RowWork],
+    minutes: Sequence[tuple[int, int]],
+    loads: Sequence[LoadSpan],
+    predicted_ns: int,
+    model: StepModel,
+) -> list[Piece]:
+    """The pieces of a step with these rows, `predicted_ns` for all of it; a stall and the prediction are dealt by net time."""
+    net = [end_ns - start_ns - sum(_inside(load, start_ns, end_ns) for load in loads) for start_ns, end_ns in minutes]
+    stall_ns = max(sum(net) - STALL_FACTOR * predicted_ns, 0) if predicted_ns else 0
+    pieces: list[Piece] = []
+    parts = zip(minutes, net, deal(stall_ns, net), deal(predicted_ns, net), strict=True)
+    for (start_ns, end_ns), net_ns, stalled_ns, expected_ns in parts:
+        shares = split_step(net_ns - stalled_ns, works, model) if works else []
+        pieces.append(Piece(start_ns, end_ns, net_ns, stalled_ns, expected_ns, shares))
+    return pieces
 
 
 def scaled(saving: tuple[int, int], took_ns: int, predicted_ns: int) -> tuple[int, int]:
@@ -94,25 +135,20 @@ def _first_time(work: RowWork) -> tuple[int, int]:
     return max(work.prefill - work.recompute, 0), work.decode - max(work.recompute - work.prefill, 0)
 
 
-def _book_loads(
-    start_ns: int, end_ns: int, spans: Iterable[LoadSpan], requests: list[Request], book: WindowBook
-) -> None:
-    """Loads inside [start, end) of a step: cold, or, into the slot again, the adapter time of those who use it."""
-    for span in spans:
-        took = min(span.end_ns, end_ns) - max(span.start_ns, start_ns)
-        if took <= 0:
-            continue
-        users = [request for request in requests if request.adapter == span.adapter]
-        if is_cold(span):
-            book.cold(span.adapter, took)
+def _book_loads(piece: Piece, split: StepSplit, book: WindowBook) -> None:
+    """Loads inside a piece of a step: cold, or, into the slot again, the adapter time of those who use it."""
+    for load in split.loads:
+        took_ns = _inside(load, piece.start_ns, piece.end_ns)
+        users = [request for request in split.requests if request.adapter == load.adapter]
+        if is_cold(load):
+            book.cold(load.adapter, took_ns)
         elif not users:
-            book.system(SystemCause.LOOP, took)
+            book.system(SystemCause.LOOP, took_ns)
         else:
-            for request, ns in zip(users, deal(took, [1] * len(users), [user.id for user in users]), strict=True):
-                book.share(request.attempt, RowShare(0, ns, 0))
+            parts = deal(took_ns, [1] * len(users), [user.id for user in users])
+            book.share([user.attempt for user in users], [RowShare(0, ns, 0) for ns in parts])
 
 
-def _free(piece: tuple[int, int], spans: Iterable[LoadSpan]) -> int:
-    start_ns, end_ns = piece
-    inside = sum(max(min(span.end_ns, end_ns) - max(span.start_ns, start_ns), 0) for span in spans)
-    return end_ns - start_ns - inside
+def _inside(load: LoadSpan, start_ns: int, end_ns: int) -> int:
+    """How much of a load lies in [start, end)."""
+    return max(min(load.end_ns, end_ns) - max(load.start_ns, start_ns), 0)

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Final
 
 from serving.metering.attempts import Attempt
+from serving.metering.events import LoadSpan
+from serving.metering.loads import is_cold
 from serving.metering.split import RowShare
+from serving.metering.tiles import Unowned
 from telemetry.engine_time import MINUTE_NS, MeterWindow, Share, SystemCause
 
 BUSY_NS: Final = 1_000_000_000
 """A window with work in it is closed at the first event after this long."""
 IDLE_NS: Final = 10 * BUSY_NS
 """A window that is nothing but idle may be this long."""
+_NOTHING: Final = repeat((0, 0))
 
 
 @dataclass(slots=True)
@@ -31,34 +36,38 @@ class Totals:
     """What the step model predicted for the steps that ran."""
 
 
-def minutes(start_ns: int, end_ns: int) -> Iterator[tuple[int, int]]:
+def minutes(start_ns: int, end_ns: int) -> list[tuple[int, int]]:
     """[start, end) cut at UTC minutes; one empty piece when it is empty."""
-    while True:
-        cut = min(end_ns, start_ns - start_ns % MINUTE_NS + MINUTE_NS)
-        yield start_ns, cut
-        if cut >= end_ns:
-            return
-        start_ns = cut
+    pieces: list[tuple[int, int]] = []
+    while (cut_ns := start_ns - start_ns % MINUTE_NS + MINUTE_NS) < end_ns:
+        pieces.append((start_ns, cut_ns))
+        start_ns = cut_ns
+    pieces.append((start_ns, end_ns))
+    return pieces
 
 
 class WindowBook:
-    """Time of one emitter from `start_ns` on (UTC). Book what passed, then `move` the cursor to where it passed to.
+    """The windows of one engine, of one process after the other: book what passed since `cursor`, then `move` it to now.
 
     `basis` is (method, profile's hash) of whoever splits the steps.
     """
 
-    def __init__(self, emitter: str, engine: str, start_ns: int, basis: tuple[str, str], totals: Totals) -> None:
-        self.cursor = start_ns
-        self.ready: list[MeterWindow] = []
-        self._emitter = emitter
+    def __init__(self, engine: str, basis: tuple[str, str], totals: Totals) -> None:
+        self.cursor = 0
         self._engine = engine
         self._method, self._profile = basis
         self._totals = totals
-        self._seq = 0
-        self._begin(start_ns)
+        self._ready: list[MeterWindow] = []
+        self.begin("", 0)
 
-    def _begin(self, start_ns: int) -> None:
-        self._start = start_ns
+    def begin(self, emitter: str, start_ns: int) -> None:
+        """A process comes up: windows of its own, from number 0. Those not taken yet stay."""
+        self._emitter = emitter
+        self._seq = 0
+        self._open(start_ns)
+
+    def _open(self, start_ns: int) -> None:
+        self.cursor = self._start = start_ns
         self._idle = 0
         self._unattributed = 0
         self._steps = 0
@@ -68,15 +77,27 @@ class WindowBook:
         self._shares: dict[tuple[str, str | None], list[int]] = {}
         self._tenants: dict[str, str] = {}
 
-    def idle(self, ns: int) -> None:
-        """Nobody was there."""
-        self._idle += ns
-        self._totals.owners["idle"] += ns
+    def take(self) -> list[MeterWindow]:
+        """Windows that were closed since the last call."""
+        out, self._ready = self._ready, []
+        return out
 
-    def unattributed(self, ns: int) -> None:
-        """Time passed without a cause that was seen."""
-        self._unattributed += ns
-        self._totals.owners["unattributed"] += ns
+    def between(self, owner: Unowned | SystemCause | LoadSpan, to_ns: int) -> None:
+        """Time between two steps, from the cursor to `to_ns`: the cursor moves there."""
+        ns = to_ns - self.cursor
+        if owner is Unowned.IDLE:
+            self._idle += ns
+            self._totals.owners["idle"] += ns
+        elif owner is Unowned.UNATTRIBUTED:
+            self._unattributed += ns
+            self._totals.owners["unattributed"] += ns
+        elif isinstance(owner, SystemCause):
+            self.system(owner, ns)
+        elif is_cold(owner):
+            self.cold(owner.adapter, ns)
+        else:
+            self.system(SystemCause.LOOP, ns)
+        self.move(to_ns)
 
     def system(self, cause: SystemCause, ns: int) -> None:
         """Time of nobody although requests were there."""
@@ -87,8 +108,9 @@ class WindowBook:
 
     def cold(self, adapter: str, ns: int) -> None:
         """Time that loading `adapter` took."""
-        self._cold[adapter] = self._cold.get(adapter, 0) + ns
-        self._totals.owners["cold"] += ns
+        if ns:
+            self._cold[adapter] = self._cold.get(adapter, 0) + ns
+            self._totals.owners["cold"] += ns
 
     def step(self, predicted_ns: int, ended: bool) -> None:
         """A step, or the piece of one that lies in this window, with its prediction; it counts where it ends."""
@@ -97,34 +119,42 @@ class WindowBook:
         self._totals.predicted_ns += predicted_ns
 
     def share(
-        self, attempt: Attempt, share: RowShare, tokens: tuple[int, int] = (0, 0), saved: tuple[int, int] = (0, 0)
+        self,
+        attempts: Iterable[Attempt],
+        shares: Iterable[RowShare],
+        tokens: Iterable[tuple[int, int]] = _NOTHING,
+        saved: Iterable[tuple[int, int]] = _NOTHING,
     ) -> None:
-        """Time of one attempt, here and in the attempt's own slices."""
-        # Called for every row of every step: written out, since loops over seven fields would cost most of the accounting.
-        base_ns, adapter_ns, recompute_ns = share
-        prefill, decode = tokens
-        saved_base_ns, saved_adapter_ns = saved
-        if not (base_ns or adapter_ns or recompute_ns or prefill or decode or saved_base_ns or saved_adapter_ns):
-            return
-        key = attempt.key, attempt.adapter
-        into = self._shares.get(key)
-        if into is None:
-            into = self._shares[key] = [0] * 7
-            self._tenants[attempt.key] = attempt.tenant
-        into[0] += base_ns
-        into[1] += adapter_ns
-        into[2] += recompute_ns
-        into[3] += prefill
-        into[4] += decode
-        if saved_base_ns or saved_adapter_ns:
+        """Time of attempts, here and in their own slices; with (prefill, decode) tokens and what a prefix saved, (base, adapter)."""
+        # Called for every step with every row of it: written out, since loops over seven fields, and a call for each row, would
+        # cost most of the accounting.
+        cursor, into_shares, totals = self.cursor, self._shares, self._totals
+        tenant_ns, tenant_adapter_ns = totals.tenant_ns, totals.tenant_adapter_ns
+        measured_ns = again_ns = 0
+        rows = zip(attempts, shares, tokens, saved, strict=False)
+        for attempt, (base_ns, adapter_ns, recompute_ns), (prefill, decode), (saved_base_ns, saved_adapter_ns) in rows:
+            if not (base_ns or adapter_ns or recompute_ns or prefill or decode or saved_base_ns or saved_adapter_ns):
+                continue
+            key = attempt.key, attempt.adapter
+            into = into_shares.get(key)
+            if into is None:
+                into = into_shares[key] = [0] * 7
+                self._tenants[attempt.key] = attempt.tenant
+            into[0] += base_ns
+            into[1] += adapter_ns
+            into[2] += recompute_ns
+            into[3] += prefill
+            into[4] += decode
             into[5] += saved_base_ns
             into[6] += saved_adapter_ns
-        attempt.add(self.cursor, base_ns, adapter_ns, recompute_ns, saved_base_ns, saved_adapter_ns)
-        totals, tenant, measured = self._totals, attempt.tenant, base_ns + adapter_ns
-        totals.owners["tenants"] += measured
-        totals.owners["recompute"] += recompute_ns
-        totals.tenant_ns[tenant] = totals.tenant_ns.get(tenant, 0) + measured
-        totals.tenant_adapter_ns[tenant] = totals.tenant_adapter_ns.get(tenant, 0) + adapter_ns
+            attempt.add(cursor, base_ns, adapter_ns, recompute_ns, saved_base_ns, saved_adapter_ns)
+            tenant, ns = attempt.tenant, base_ns + adapter_ns
+            measured_ns += ns
+            again_ns += recompute_ns
+            tenant_ns[tenant] = tenant_ns.get(tenant, 0) + ns
+            tenant_adapter_ns[tenant] = tenant_adapter_ns.get(tenant, 0) + adapter_ns
+        totals.owners["tenants"] += measured_ns
+        totals.owners["recompute"] += again_ns
 
     def move(self, to_ns: int) -> None:
         """All time up to `to_ns`, at most the end of the cursor's minute, is booked."""
@@ -156,6 +186,6 @@ class WindowBook:
             profile=self._profile,
         )
         window.check()
-        self.ready.append(window)
+        self._ready.append(window)
         self._seq += 1
-        self._begin(self.cursor)
+        self._open(self.cursor)

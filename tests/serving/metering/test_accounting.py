@@ -1,13 +1,14 @@
 """Stories: what the meter says of small, hand-made stretches of engine time."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 
 import pytest
 
 from serving.metering.accounting import Accountant, EventRefused
 from serving.metering.events import Aborted, Bye, Entered, Event, Hello, Loaded, LoadSpan, Mark, Row, Step, Woke
-from serving.metering.profile import Profile
+from serving.metering.profile import Profile, RowWork
 from telemetry.engine_time import AdapterLoad, LoadCause, MeterWindow, SystemCause
 
 MS = 1_000_000
@@ -32,9 +33,9 @@ def utc(text: str) -> int:
 class Engine:
     """An engine process told by hand: times are milliseconds after its meter came up."""
 
-    def __init__(self, start: str = "2026-10-05T12:00:10") -> None:
+    def __init__(self, start: str = "2026-10-05T12:00:10", model: Profile = PROFILE) -> None:
         self.start_ns = utc(start)
-        self.meter = Accountant(PROFILE, "gpu-a")
+        self.meter = Accountant(model, "gpu-a")
         self.seq = 0
         self.seen: list[MeterWindow] = []
         self.take(Hello("eng-1", "gpu-a", MONO, self.start_ns))
@@ -478,6 +479,60 @@ def test_events_that_go_backward_are_refused_and_their_time_is_seen_as_lost() ->
     assert window.unattributed_ns == 20 * MS
     assert window.end_ns == engine.start_ns + 60 * MS
     assert engine.meter.gaps == 1
+
+
+def test_a_refused_step_leaves_an_announced_load_announced() -> None:
+    engine = Engine()
+    engine.meter.expect("law", LoadCause.WARM, adapter_hash="f00d")
+    engine.woke(0)
+    engine.enter("r")
+    with pytest.raises(EventRefused, match="ends after the step"):
+        engine.step(10, 20, ("r", 4, 0), loads=[span("law", "read", 12, 21)])
+    engine.step(30, 50, ("r", 4, 0), loads=[span("law", "read", 30, 40), span("law", "activate", 40, 41, first=True)])
+    (load,) = engine.meter.loads()
+    assert (load.cause, load.adapter_hash, load.start_ns) == (LoadCause.WARM, "f00d", engine.start_ns + 30 * MS)
+
+
+class Unsure(Profile):
+    """A step model that fails for steps with a row of more than 100 tokens."""
+
+    def predict_ns(self, rows: Iterable[RowWork]) -> int:
+        works = list(rows)
+        if any(row.prefill > 100 for row in works):
+            raise ArithmeticError
+        return super().predict_ns(works)
+
+
+def test_a_step_that_cannot_be_split_is_nobodys_and_those_after_it_are_measured() -> None:
+    engine = Engine("2026-10-05T12:00:59", model=Unsure(**asdict(PROFILE)))
+    engine.woke(900)
+    engine.enter("r", prompt=101)
+    engine.enter("s")
+    loads = [span("law", "read", 940, 960), span("law", "activate", 990, 1010, first=True)]
+    with pytest.raises(ArithmeticError):
+        engine.step(950, 1050, ("r", 101, 0), loads=loads, finished=["r"])
+    engine.step(1050, 1064, ("s", 4, 0), finished=["s"], left=False, seq=1)
+    before, after = engine.finish(1070)
+    assert (before.idle_ns, before.system_ns, before.cold_ns) == (900 * MS, {"loop": 40 * MS}, {"law": 30 * MS})
+    assert (before.unattributed_ns, after.unattributed_ns) == (30 * MS, 40 * MS)
+    assert (after.cold_ns, after.idle_ns, [share.base_ns for share in after.shares]) == (
+        {"law": 10 * MS},
+        6 * MS,
+        [14 * MS],
+    )
+    assert [load.engine_ns for load in engine.meter.loads()] == [40 * MS]
+    measured = engine.meter.measured("gw-1:r")
+    assert measured is not None
+    assert measured.slices == ()
+    assert engine.meter.gaps == 0
+
+
+def test_a_load_without_length_is_told_and_is_in_no_window() -> None:
+    engine = Engine()
+    engine.take(Loaded((span("law", "read", 10, 10), span("law", "activate", 10, 10, first=True))))
+    (window,) = engine.finish(20)
+    assert (window.idle_ns, window.cold_ns) == (20 * MS, {})
+    assert [(load.engine_ns, load.read_ns, load.activate_ns) for load in engine.meter.loads()] == [(0, 0, 0)]
 
 
 def test_a_new_process_begins_its_own_windows_and_ends_what_the_old_one_held() -> None:
