@@ -8,6 +8,7 @@ from random import Random
 
 from catalog.model import Catalog, Engine
 from loraledger.serve import adapter_files
+from serving.adapter_store import AdapterStore
 from serving.metering.calibration import CalibrationRefused, StepSample, fit, from_line, to_line
 from serving.metering.phases import MOST_AT_ONCE, phases
 from serving.metering.profile import Profile
@@ -18,7 +19,8 @@ Say = Callable[[str], None]
 
 def drive(catalog: Catalog, engine: Engine, home: Path, count: int, seed: int, say: Say) -> list[StepSample]:
     """Start the engine here, run `count` phases through it with the catalog's adapters, and end it. Minutes."""
-    files = [adapter_files(home, catalog.base_model, adapter) for adapter in catalog.adapters]
+    store = AdapterStore(home)
+    files = [adapter_files(store, catalog.base_model, adapter) for adapter in catalog.adapters]
     say("starting the engine")
     running = StepEngine(engine, catalog.base_model, {file.name: file.path for file in files}, home, say)
     samples: list[StepSample] = []

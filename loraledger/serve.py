@@ -16,7 +16,7 @@ import uvicorn
 
 from catalog.model import Adapter, BaseModelSpec, Engine
 from loraledger.settings import Settings
-from serving.adapters import read_adapter
+from serving.adapter_store import AdapterStore
 from serving.engine import AdapterFiles
 from serving.gateway.build import Gateway, build_gateway
 from serving.gateway.catalog_source import CatalogSource
@@ -78,6 +78,7 @@ async def serve(
     except BaseException:
         spool.close()
         raise
+    adapters = AdapterStore(settings.home)
     gateway = build_gateway(
         door=door,
         source=source,
@@ -85,7 +86,8 @@ async def serve(
         tracing=Tracing(Both(spool, forwarder) if forwarder is not None else spool),
         metrics=Metrics(process=True),
         secret=settings.secret(),
-        read_adapter=partial(adapter_files, settings.home, catalog.base_model),
+        read_adapter=partial(adapter_files, adapters, catalog.base_model),
+        collect_adapters=adapters.collect,
         snapshot_path=settings.snapshot,
         operator_token=settings.operator_token,
         forwarder=forwarder,
@@ -119,7 +121,7 @@ async def _answer(
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, end)
-    loop.add_signal_handler(signal.SIGHUP, gateway.reload)
+    loop.add_signal_handler(signal.SIGHUP, gateway.reload_soon)
     host, port = listener.getsockname()[:2]
     url = f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{port}"
     (settings.home / "serve.json").write_text(json.dumps({"url": url}), encoding="utf-8")
@@ -145,13 +147,13 @@ def step_profile(engine: Engine, base_model: BaseModelSpec, progress: Callable[[
     return DEFAULT_PROFILE
 
 
-def adapter_files(home: Path, base_model: BaseModelSpec, adapter: Adapter) -> AdapterFiles:
+def adapter_files(store: AdapterStore, base_model: BaseModelSpec, adapter: Adapter) -> AdapterFiles:
     """A checked, unchanging copy of the adapter; AdapterLoadFailed when it is no good. Blocks."""
     path = Path(adapter.path)
     if is_builtin(adapter.path):
         base = base_model.path if is_builtin(base_model.path) else BUILTIN_BASE
-        path = builtin_path(adapter.path, make_builtin(base, home / "models"))
-    return read_adapter(adapter.name, path, adapter.rank, home)
+        path = builtin_path(adapter.path, make_builtin(base, store.home / "models"))
+    return store.read(adapter.name, path, adapter.rank)
 
 
 def chosen_engine(engines: tuple[Engine, ...], engine_id: str | None) -> Engine:

@@ -1,4 +1,4 @@
-"""Takes an adapter from wherever it lies into a directory that never changes, or says precisely why not.
+"""Copies an adapter from wherever it lies into a directory that never changes, or says precisely why not.
 
 vLLM reads adapter files again whenever it needs to, also inside an engine step, where a missing or changed file would
 end the engine or silently serve other weights. So what it is given is a private copy, named by its content.
@@ -11,11 +11,9 @@ import json
 import os
 import shutil
 import struct
-import tempfile
 from pathlib import Path
 from typing import Any, Final
 
-from serving.engine import AdapterFiles
 from serving.errors import AdapterLoadFailed
 
 CONFIG_FILE: Final = "adapter_config.json"
@@ -24,47 +22,23 @@ _MAX_HEADER_BYTES = 100_000_000
 """The limit that safetensors itself sets on a header."""
 
 
-def read_adapter(name: str, path: Path, rank: int, home: Path) -> AdapterFiles:
-    """Check the adapter in PEFT format at `path`, copy it to `home/adapters/<hash>` and describe the copy.
+def checked_copy(name: str, path: Path, rank: int, work: Path) -> str:
+    """Copy the adapter in PEFT format at `path` into the directory `work` and check the copy; its hash (64 hex digits).
 
-    AdapterLoadFailed when a file is missing or broken, when its rank is not `rank`, or when the copy cannot be written.
-    Reading the same content again costs the hash and no copy.
+    AdapterLoadFailed when a file is broken or its rank is not `rank`; OSError when one cannot be read or written.
     """
-    try:
-        return _read(name, path, rank, home)
-    except OSError as error:
-        raise AdapterLoadFailed(name, str(path), f"{error.strerror or error} ({error.filename or path})") from error
-
-
-def _read(name: str, path: Path, rank: int, home: Path) -> AdapterFiles:
-    if not path.is_dir():
-        raise AdapterLoadFailed(name, str(path), "no such directory")
-    for file in (CONFIG_FILE, WEIGHTS_FILE):
-        if not (path / file).is_file():
-            raise AdapterLoadFailed(name, str(path), f"{file} is missing")
-    kept = home / "adapters"
-    kept.mkdir(parents=True, exist_ok=True)
     # The copy is checked, not the source: the source may change under our eyes.
-    work = Path(tempfile.mkdtemp(prefix=".incoming-", dir=kept))
-    try:
-        for file in (CONFIG_FILE, WEIGHTS_FILE):
-            shutil.copyfile(path / file, work / file)
-        if fault := _fault(work, rank):
-            raise AdapterLoadFailed(name, str(path), fault)
-        digest = _digest(work)
-        target = kept / digest
-        if not target.is_dir():
-            _publish(work, target)
-    finally:
-        if work.exists():
-            work.chmod(0o700)
-            shutil.rmtree(work)
-    return AdapterFiles(
-        name=name, path=target, hash=digest, rank=rank, size_bytes=(target / WEIGHTS_FILE).stat().st_size
-    )
+    for file in (CONFIG_FILE, WEIGHTS_FILE):
+        shutil.copyfile(path / file, work / file)
+    if fault := _fault(work, rank):
+        raise AdapterLoadFailed(name, str(path), fault)
+    return _digest(work)
 
 
-def _publish(work: Path, target: Path) -> None:
+def publish(work: Path, target: Path) -> None:
+    """Let the copy in `work` appear as `target`, whole and for good; nothing happens when it is there already."""
+    if target.is_dir():
+        return
     for file in (CONFIG_FILE, WEIGHTS_FILE):
         with (work / file).open("rb") as data:
             os.fsync(data.fileno())

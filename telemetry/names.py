@@ -194,6 +194,13 @@ SPOOL_LINES: Final = Metric("loraledger_spool_lines_total", "counter", (), "1", 
 SPOOL_ERRORS: Final = Metric(
     "loraledger_spool_errors_total", "counter", (), "1", "Failed writes of the spool (disk full, permission)."
 )
+CATALOG_VALID: Final = Metric(
+    "loraledger_catalog_valid",
+    "gauge",
+    (),
+    "1",
+    "Whether the catalog's file is in force; 0 while it is refused and the last good one holds.",
+)
 DROPPED: Final = Metric(
     "loraledger_telemetry_dropped_total",
     "counter",

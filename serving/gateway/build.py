@@ -14,7 +14,7 @@ from serving.engine import AdapterFiles, EngineDoor
 from serving.gateway import gauges
 from serving.gateway.app import GatewayApp
 from serving.gateway.attempt import Desk
-from serving.gateway.catalog_source import CatalogSource
+from serving.gateway.catalog_source import CatalogSource, View
 from serving.gateway.clock import Clock
 from serving.gateway.limits import Limits
 from serving.gateway.pages import Pages
@@ -32,30 +32,40 @@ log = logging.getLogger(__name__)
 
 DEFAULT_HOST_TIER: Final = 8
 MIN_SECRET_BYTES: Final = 16
+TIDY_S: Final = 60.0
 
 
 class Gateway:
     """The handle of a running gateway: `app` is served by any ASGI server, in the event loop that called `start`."""
 
     def __init__(
-        self, app: GatewayApp, source: CatalogSource, residency: ResidencyDoor, metrics: Metrics, poll_s: float
+        self,
+        app: GatewayApp,
+        source: CatalogSource,
+        residency: ResidencyDoor,
+        metrics: Metrics,
+        poll_s: float,
+        collect_adapters: Callable[[frozenset[str]], None],
     ) -> None:
         self.app = app
         self._source, self._residency, self._metrics, self._poll_s = source, residency, metrics, poll_s
+        self._collect_adapters = collect_adapters
         self._background: set[asyncio.Task[None]] = set()
+        self._reloading = asyncio.Lock()
 
     async def start(self) -> None:
         """Load the warm adapters, then watch the catalog. A warm adapter that fails is logged, not fatal."""
         await self._residency.warm(_warm(self._source.view.catalog), LoadCause.WARM)
         self._spawn(self._watch())
+        self._spawn(self._tidy())
 
-    def reload(self) -> bool:
-        """Read the catalog file now; whether a new catalog is in force. Call from the gateway's event loop."""
-        before = self._source.view.catalog
-        changed = self._source.reload()
-        if changed:
-            self._adopt(before)
-        return changed
+    async def reload(self) -> bool:
+        """Read the catalog file now; whether a new catalog is in force."""
+        return await self._look(self._source.read)
+
+    def reload_soon(self) -> None:
+        """Read the catalog file beside what else goes on. Call from the gateway's event loop."""
+        self._spawn(self._reload_once())
 
     async def stop(self, grace_s: float = 30.0) -> None:
         """Refuse new attempts, give open ones `grace_s` to end, then end them; every record is written on return."""
@@ -68,23 +78,46 @@ class Gateway:
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(self._poll_s)
-            before = self._source.view.catalog
             try:
-                if self._source.poll():
-                    self._adopt(before)
+                await self._look(self._source.poll)
                 await self.app.pages.engine_up()
             except Exception:
                 log.exception("the gateway's watch failed once")
 
-    def _adopt(self, before: Catalog) -> None:
-        catalog = self._source.view.catalog
-        gauges.declare(self._metrics, catalog)
+    async def _reload_once(self) -> None:
+        try:
+            await self.reload()
+        except Exception:
+            log.exception("the catalog could not be read again")
+
+    async def _look(self, look: Callable[[], View | None]) -> bool:
+        """Look at the catalog's file and prepare what is new in a thread: that takes long and must hold nobody up."""
+        async with self._reloading:
+            view = await asyncio.to_thread(look)
+            if view is None:
+                return False
+            await asyncio.to_thread(gauges.declare, self._metrics, view.catalog)
+            before = self._source.view.catalog
+            self._source.adopt(view)
+        self._adopt(before, view.catalog)
+        return True
+
+    def _adopt(self, before: Catalog, catalog: Catalog) -> None:
         self._residency.adopt(catalog.adapters)
         had = {adapter.name for adapter in before.adapters}
         warm = _warm(catalog)
         new = [adapter for adapter in warm if adapter.name not in had]
         self._spawn(self._residency.warm(new, LoadCause.REGISTRATION))
         self._spawn(self._residency.warm([a for a in warm if a not in new], LoadCause.RELOAD))
+
+    async def _tidy(self) -> None:
+        """Let go of adapter copies that neither the catalog nor the engine uses any more."""
+        while True:
+            await asyncio.sleep(TIDY_S)
+            try:
+                await asyncio.to_thread(self._collect_adapters, self._residency.copies())
+            except Exception:
+                log.exception("old adapter copies could not be collected")
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -111,12 +144,14 @@ def build_gateway(
     limits: Limits | None = None,
     operator_token: str | None = None,
     catalog_poll_s: float = 2.0,
+    collect_adapters: Callable[[frozenset[str]], None] = lambda used: None,
     forwarder: Forwarder | None = None,
 ) -> Gateway:
     """A gateway before one engine.
 
     `secret` keys the tenants' cache salts (32 random bytes, the same for all gateways of one engine). `read_adapter`
-    checks and copies a catalog adapter's files; it runs in a thread. `emitter` names this process in the ledger and must
+    checks and copies a catalog adapter's files; `collect_adapters` removes copies of all other hashes than it is given;
+    both run in a thread. `emitter` names this process in the ledger and must
     never be used twice. Without `operator_token`, /metrics, the details of /health and /v1/traces are for this host
     only. `forwarder` is what `tracing` also sends its lines to; it is only counted here.
     """
@@ -145,4 +180,4 @@ def build_gateway(
     gauges.declare(metrics, source.view.catalog)
     pages = Pages(desk, source, snapshot, limits, operator_token)
     app = GatewayApp(desk, source, Steps(desk, secret, limits), pages, limits)
-    return Gateway(app, source, residency, metrics, catalog_poll_s)
+    return Gateway(app, source, residency, metrics, catalog_poll_s, collect_adapters)

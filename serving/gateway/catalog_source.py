@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from catalog.load import CatalogInvalid, load
 from catalog.model import Catalog
@@ -13,6 +15,8 @@ from serving.credentials import Keyring
 from serving.routing import Policy
 
 log = logging.getLogger(__name__)
+
+SETTLED_NS: Final = 2_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +37,12 @@ class CatalogSource:
     """Reads `path` now and whenever `poll` finds it changed. Raises CatalogInvalid when the first one is bad.
 
     What is fixed while serving (the base model, the engines) may not change; such a file is refused like a faulty one.
+    While a file is refused it is read again at every look, however little of it seems to have changed.
     """
 
     def __init__(self, path: Path, read: Callable[[Path], Catalog] = load) -> None:
         self._path, self._read = path, read
-        self._stamp = self._stat()
+        self._stamp: tuple[int, ...] | None = None
         self._view = View.of(read(path))
         self.last_error: CatalogInvalid | None = None
         """Why the file as it is now was refused; None while it is in force."""
@@ -47,38 +52,51 @@ class CatalogSource:
         """The catalog in force."""
         return self._view
 
-    def poll(self) -> bool:
-        """Reload if the file changed since the last look; whether a new catalog is in force."""
+    def poll(self) -> View | None:
+        """As `read`, if the file changed since the last look, may have, or was refused. Blocks."""
         stamp = self._stat()
-        if stamp == self._stamp:
-            return False
-        self._stamp = stamp
-        return self.reload()
+        if self.last_error is None and stamp is not None and stamp == self._stamp:
+            return None
+        return self.read()
 
-    def reload(self) -> bool:
-        """Read the file now; whether a new catalog is in force. A bad one is logged with all its problems."""
+    def read(self) -> View | None:
+        """Read the file now; what is new in it, ready for `adopt`. A bad one is logged with all its problems. Blocks."""
+        stamp = self._stat()
         try:
-            catalog = self._read(self._path)
-            if fixed := _fixed(self._view.catalog, catalog):
+            view = View.of(self._read(self._path))
+            if fixed := _fixed(self._view.catalog, view.catalog):
                 raise CatalogInvalid(str(self._path), fixed)
         except CatalogInvalid as error:
-            self.last_error = error
-            log.error("the catalog stays as it was: %s", error)
-            return False
+            self._refuse(error)
+            return None
+        except Exception as error:
+            log.exception("the catalog could not be read")
+            self._refuse(CatalogInvalid(str(self._path), [f"cannot be read: {error}"]))
+            return None
+        # A file that changed just now may change again without its times showing it.
+        settled = stamp is not None and max(stamp[0], stamp[1]) < time.time_ns() - SETTLED_NS
+        self._stamp = stamp if settled else None
+        if view.policy.version != self._view.policy.version:
+            return view
         self.last_error = None
-        view = View.of(catalog)
-        changed = view.policy.version != self._view.policy.version
-        if changed:
-            log.info("catalog %s is in force", view.policy.version)
-            self._view = view
-        return changed
+        return None
 
-    def _stat(self) -> tuple[int, int, int] | None:
+    def adopt(self, view: View) -> None:
+        """Let `view` be in force for requests that begin now."""
+        log.info("catalog %s is in force", view.policy.version)
+        self._view, self.last_error = view, None
+
+    def _refuse(self, error: CatalogInvalid) -> None:
+        if self.last_error is None or self.last_error.problems != error.problems:
+            log.error("the catalog stays as it was: %s", error)
+        self.last_error = error
+
+    def _stat(self) -> tuple[int, ...] | None:
         try:
             stat = self._path.stat()
         except OSError:
             return None
-        return stat.st_mtime_ns, stat.st_size, stat.st_ino
+        return stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size, stat.st_ino
 
 
 def _fixed(old: Catalog, new: Catalog) -> list[str]:

@@ -13,6 +13,7 @@ from telemetry.metrics import Metrics
 from telemetry.names import (
     BUDGET_USED,
     BUDGET_WRITTEN_OFF,
+    CATALOG_VALID,
     CLOSE_OVERDUE,
     COST_PER_MTOK,
     ENGINE_TIME,
@@ -119,6 +120,11 @@ def budgets(metrics: Metrics, catalog: Catalog, quotas: QuotaDesk) -> None:
     for tenant, used in quotas.used_ratios(catalog):
         metrics.set(BUDGET_USED, used, tenant=tenant)
     metrics.advance(BUDGET_WRITTEN_OFF, quotas.written_off)
+
+
+def catalog_valid(metrics: Metrics, valid: bool) -> None:
+    """Whether the catalog's file is in force."""
+    metrics.set(CATALOG_VALID, int(valid))
 
 
 def engine_up(metrics: Metrics, engine_id: str, up: bool) -> None:

@@ -98,8 +98,10 @@ class Pages:
         catalog = self._source.view.catalog
         gauges.refresh(desk.metrics, catalog, desk.door, self._devices, desk.spool, self._snapshot, desk.clock.utc_ns())
         gauges.budgets(desk.metrics, catalog, desk.quotas)
+        gauges.catalog_valid(desk.metrics, self._source.last_error is None)
         count_drops(desk.metrics, desk.spool, desk.tracing, desk.forwarder)
-        body, content_type = desk.metrics.render(Headers(scope=scope).get("accept"))
+        # Many tenants make many series, and writing them out takes long.
+        body, content_type = await asyncio.to_thread(desk.metrics.render, Headers(scope=scope).get("accept"))
         await reply(send, 200, body, {"content-type": content_type})
 
     async def traces(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from serving.adapters import read_adapter
+from serving.adapter_store import AdapterStore
 from serving.engine import AdapterFiles
 from serving.tiny_model import RANKS, TinyModel, make_tiny_model
 
@@ -25,9 +25,15 @@ def tiny(engine_home: Path) -> TinyModel:
 
 
 @pytest.fixture(scope="session")
-def adapters(tiny: TinyModel, engine_home: Path) -> list[AdapterFiles]:
+def adapter_store(engine_home: Path) -> AdapterStore:
+    """Its copies are kept as long as the tests run."""
+    return AdapterStore(engine_home)
+
+
+@pytest.fixture(scope="session")
+def adapters(tiny: TinyModel, adapter_store: AdapterStore) -> list[AdapterFiles]:
     """The eight adapters, `adapter-0` to `adapter-7`."""
     return [
-        read_adapter(f"adapter-{n}", path, rank, engine_home)
+        adapter_store.read(f"adapter-{n}", path, rank)
         for n, (path, rank) in enumerate(zip(tiny.adapter_paths, RANKS, strict=True))
     ]

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from serving.adapters import CONFIG_FILE, WEIGHTS_FILE, read_adapter
+from serving.adapter_store import AdapterStore
+from serving.adapters import CONFIG_FILE, WEIGHTS_FILE
 from serving.errors import AdapterLoadFailed
 from serving.tiny_model import TinyModel
 
@@ -21,22 +22,22 @@ def source(tiny: TinyModel, tmp_path: Path) -> Path:
 
 
 def test_the_copy_is_named_by_content_and_outlives_its_source(source: Path, tmp_path: Path) -> None:
-    first = read_adapter("law", source, 8, tmp_path)
-    again = read_adapter("law", source, 8, tmp_path)
+    first = AdapterStore(tmp_path).read("law", source, 8)
+    again = AdapterStore(tmp_path).read("law", source, 8)
     assert first == again
     assert first.path == tmp_path / "adapters" / first.hash
     assert first.served_name == f"law@{first.hash[:8]}"
     assert first.size_bytes == (source / WEIGHTS_FILE).stat().st_size
     shutil.rmtree(source)
     assert {file.name for file in first.path.iterdir()} == {CONFIG_FILE, WEIGHTS_FILE}
-    assert [entry.name for entry in (tmp_path / "adapters").iterdir()] == [first.hash]
+    assert [entry.name for entry in (tmp_path / "adapters").glob("[!.]*")] == [first.hash]
 
 
 def test_any_change_makes_another_version_beside_the_old_one(source: Path, tmp_path: Path) -> None:
-    old = read_adapter("law", source, 8, tmp_path)
+    old = AdapterStore(tmp_path).read("law", source, 8)
     config = json.loads((source / CONFIG_FILE).read_text())
     (source / CONFIG_FILE).write_text(json.dumps(config | {"lora_alpha": 1}))
-    new = read_adapter("law", source, 8, tmp_path)
+    new = AdapterStore(tmp_path).read("law", source, 8)
     assert new.served_name != old.served_name
     assert old.path.is_dir()
     assert new.path.is_dir()
@@ -106,9 +107,9 @@ def test_an_unusable_adapter_is_refused_with_the_reason_and_leaves_nothing(
 ) -> None:
     harm(source)
     with pytest.raises(AdapterLoadFailed, match=fact) as caught:
-        read_adapter("law", source, 8, tmp_path)
+        AdapterStore(tmp_path).read("law", source, 8)
     assert (caught.value.adapter, caught.value.path) == ("law", str(source))
-    assert not list((tmp_path / "adapters").glob("*"))
+    assert not list((tmp_path / "adapters").glob("[!.]*"))
 
 
 def test_weights_of_another_rank_than_their_configuration_are_refused(
@@ -116,4 +117,4 @@ def test_weights_of_another_rank_than_their_configuration_are_refused(
 ) -> None:
     shutil.copyfile(tiny.adapter_paths[2] / WEIGHTS_FILE, source / WEIGHTS_FILE)
     with pytest.raises(AdapterLoadFailed, match="rank 16, the catalog says 8"):
-        read_adapter("law", source, 8, tmp_path)
+        AdapterStore(tmp_path).read("law", source, 8)

@@ -245,7 +245,7 @@ def test_a_budget_raised_in_the_catalog_holds_at_once(run_bench: Run, ask: Ask, 
         publish(bench, "10")
         assert (await bench.post(ask())).status_code == 429
         bench.catalog_path.write_text(budgeted(budget="20"))
-        assert bench.gateway.reload()
+        assert await bench.gateway.reload()
         assert (await bench.post(ask())).status_code == 200
         assert spent(bench) == 11
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from catalog.load import CatalogInvalid, load
+from serving.gateway.catalog_source import CatalogSource
 from telemetry.engine_time import LoadCause
 
 Ask = Callable[..., dict[str, Any]]
@@ -55,14 +59,14 @@ def test_a_bad_catalog_is_refused_and_shown(
         version = bench.source.view.policy.version
         text = bench.catalog_path.read_text()
         bench.catalog_path.write_text(text.replace(*change, 1))
-        assert not bench.gateway.reload()
+        assert not await bench.gateway.reload()
         assert bench.source.view.policy.version == version
         assert (await bench.post(ask())).status_code == 200
         health = (await bench.get("/health")).json()
         assert health["status"] == "degraded"
         assert problem in str(health["catalog"]["last_error"])
         bench.catalog_path.write_text(text)
-        bench.gateway.reload()
+        await bench.gateway.reload()
         assert (await bench.get("/health")).json()["status"] == "ok"
 
     run_bench(test)
@@ -79,3 +83,105 @@ def test_a_newly_registered_warm_adapter_is_loaded_at_registration(run_bench: Ru
                 await asyncio.sleep(0.01)
 
     run_bench(test, start=True)
+
+
+def half(path: Path, text: str) -> None:
+    path.write_text(text[: len(text) // 2])
+
+
+def latin_1(path: Path, text: str) -> None:
+    path.write_bytes(text.replace("id: clinic", "id: clinic\n    tax_note: Grüße").encode("latin-1"))
+
+
+def gone(path: Path, text: str) -> None:
+    path.unlink()
+
+
+def directory(path: Path, text: str) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def pipe(path: Path, text: str) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def dangling(path: Path, text: str) -> None:
+    path.unlink()
+    path.symlink_to(path.parent / "nowhere")
+
+
+def twice(path: Path, text: str) -> None:
+    path.write_text(text + text[text.index("prices:") :])
+
+
+@pytest.mark.parametrize("harm", [half, latin_1, gone, directory, pipe, dangling, twice], ids=lambda f: f.__name__)
+def test_a_file_that_went_bad_is_shown_and_tried_until_it_is_good(
+    harm: Callable[[Path, str], None], run_bench: Run, ask: Ask
+) -> None:
+    async def test(bench: Any) -> None:
+        path: Path = bench.catalog_path
+        text = path.read_text()
+
+        async def until(status: str) -> dict[str, Any]:
+            async with asyncio.timeout(10):
+                while (health := (await bench.get("/health")).json())["status"] != status:
+                    await asyncio.sleep(0.01)
+            return dict(health)
+
+        harm(path, text)
+        health = await until("degraded")
+        assert health["catalog"]["last_error"]
+        assert (await bench.post(ask())).status_code == 200
+        assert "loraledger_catalog_valid 0.0" in (await bench.get("/metrics")).text
+        if path.is_dir():
+            path.rmdir()
+        elif path.is_symlink() or not path.is_file():
+            path.unlink(missing_ok=True)
+        path.write_text(text.replace('p99_seconds: "5"', 'p99_seconds: "7"'))
+        await until("ok")
+        assert bench.source.view.catalog.tenants[0].slo.p99_seconds == 7
+        assert "loraledger_catalog_valid 1.0" in (await bench.get("/metrics")).text
+
+    run_bench(test, start=True)
+
+
+def test_a_bad_file_is_read_again_however_little_of_it_seems_to_change(tmp_path: Path, catalog_text: Any) -> None:
+    path = tmp_path / "catalog.yaml"
+    path.write_text(catalog_text())
+    read: list[str] = []
+    broken = [False]
+
+    def load_it(at: Path) -> Any:
+        read.append("")
+        if broken[0]:
+            raise CatalogInvalid(str(at), ["half written"])
+        return load(at)
+
+    source = CatalogSource(path, load_it)
+    past = path.stat().st_mtime - 100
+    broken[0] = True
+    os.utime(path, (past, past))
+    for count in (2, 3, 4):
+        assert source.poll() is None
+        assert len(read) == count
+        assert source.last_error is not None
+    # Nothing about the file changes, and still it is found to be good again.
+    broken[0] = False
+    assert source.poll() is None
+    assert source.last_error is None
+
+
+def test_whatever_goes_wrong_in_reading_leaves_the_last_good_one(tmp_path: Path, catalog_text: Any) -> None:
+    path = tmp_path / "catalog.yaml"
+    path.write_text(catalog_text())
+    source = CatalogSource(path)
+
+    def fail(at: Path) -> Any:
+        raise MemoryError("no room")
+
+    source._read = fail
+    assert source.read() is None
+    assert source.last_error is not None
+    assert "no room" in str(source.last_error)

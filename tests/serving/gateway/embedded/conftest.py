@@ -17,7 +17,7 @@ import pytest
 pytest.importorskip("vllm")
 
 from catalog.model import Adapter
-from serving.adapters import read_adapter
+from serving.adapter_store import AdapterStore
 from serving.engine import AdapterFiles
 from serving.gateway.build import Gateway, build_gateway
 from serving.gateway.catalog_source import CatalogSource
@@ -45,6 +45,7 @@ class World:
         self.directory = directory
         self.spool = Spool(directory)
         self.home, self.tiny = home, tiny
+        self.store = AdapterStore(home)
         self.log_level = logging.getLogger().level
         self.door: VllmEngine
         self.gateway: Gateway
@@ -65,7 +66,7 @@ class World:
         await self.gateway.start()
 
     def read(self, adapter: Adapter) -> AdapterFiles:
-        return read_adapter(adapter.name, builtin_path(adapter.path, self.tiny), adapter.rank, self.home)
+        return self.store.read(adapter.name, builtin_path(adapter.path, self.tiny), adapter.rank)
 
     async def stop(self) -> None:
         await self.gateway.stop(1.0)
