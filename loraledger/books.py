@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from billing.close import GRACE_NS
 from billing.counters import Gap
@@ -18,6 +19,7 @@ from billing.store.counters import engine_gaps
 from billing.store.finance import month_window, reconciliation, system_causes
 from billing.store.ingest import IngestReport, ingest
 from billing.store.migrate import migrate
+from billing.store.reader import Form, Reader
 from catalog.load import load
 from catalog.model import Catalog
 from loraledger.settings import Settings
@@ -47,6 +49,15 @@ class Books:
         ledger = Ledger.open(self.settings.dsn)
         migrate(ledger, self.clock())
         return ledger
+
+    def ask(self, query: str, form: Form) -> bytes:
+        """The answer to one statement that reads; QueryRefused or QueryFailed otherwise."""
+        if urlsplit(self.settings.dsn).scheme == "chdb":
+            # A server's readers may not make a schema, and on one there is one.
+            with self.open():
+                pass
+        with Reader.open(self.settings.dsn) as reader:
+            return reader.ask(query, form)
 
     def ingest(self, paths: Sequence[Path], progress: Callable[[int, int], None] | None = None) -> IngestReport:
         """Take everything new under `paths`; taking it again changes nothing."""

@@ -44,6 +44,13 @@ def say_json(value: Any) -> None:
     sys.stdout.write("\n")
 
 
+def say_raw(document: bytes) -> None:
+    """Write what another program wrote, byte by byte."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(document)
+    sys.stdout.flush()
+
+
 def table(
     title: str | None,
     columns: Sequence[str],

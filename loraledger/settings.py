@@ -8,13 +8,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pipelines.settings import patient
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """One installation: its home directory, catalog, ledger, spool and output folder.
 
     Environment: LORALEDGER_HOME (default ~/.local/share/loraledger), LORALEDGER_CATALOG (default examples/catalog.yaml),
-    LORALEDGER_DSN (default chDB under the home), LORALEDGER_SPOOL, LORALEDGER_OUT,
+    LORALEDGER_DSN (default chDB under the home), LORALEDGER_WAIT_S (how long a chDB ledger that another process has open is waited
+    for, default 30; the DSN's own `?wait_s=` comes first), LORALEDGER_SPOOL, LORALEDGER_OUT,
     LORALEDGER_SNAPSHOT (the file that tells gateways the ledger's figures), and
     LORALEDGER_OPERATOR_TOKEN (opens /metrics, /v1/traces and the details of /health to callers from other hosts), and
     LORALEDGER_OTLP_ENDPOINT (an OTLP/HTTP collector, such as http://127.0.0.1:4318, that gets the spans too).
@@ -40,7 +43,7 @@ class Settings:
         return cls(
             home=home,
             catalog=Path(environ.get("LORALEDGER_CATALOG") or "examples/catalog.yaml").absolute(),
-            dsn=environ.get("LORALEDGER_DSN") or f"chdb://{home / 'ledger'}",
+            dsn=patient(environ.get("LORALEDGER_DSN") or f"chdb://{home / 'ledger'}", environ),
             spool=Path(environ.get("LORALEDGER_SPOOL") or home / "spool").absolute(),
             out=Path(environ.get("LORALEDGER_OUT") or home / "invoices").absolute(),
             snapshot=Path(environ.get("LORALEDGER_SNAPSHOT") or home / "snapshot.json").absolute(),

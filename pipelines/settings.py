@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlencode
 
 from pipelines.errors import SettingsInvalid
 
@@ -28,7 +29,7 @@ class Settings:
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str]) -> Settings:
-        """LORALEDGER_DSN, _SPOOL, _CATALOG, _OUT, _SNAPSHOT and _START; SettingsInvalid with every problem."""
+        """LORALEDGER_DSN, _SPOOL, _CATALOG, _OUT, _SNAPSHOT, _WAIT_S and _START; SettingsInvalid with every problem."""
         start = environ.get("LORALEDGER_START", DEFAULT_START)
         problems = [f"{name} must not be empty" for name in _PLACES if environ.get(name) == ""]
         try:
@@ -38,10 +39,18 @@ class Settings:
         if problems:
             raise SettingsInvalid(problems)
         return cls(
-            dsn=environ.get("LORALEDGER_DSN", "chdb:///var/lib/loraledger/ledger"),
+            dsn=patient(environ.get("LORALEDGER_DSN", "chdb:///var/lib/loraledger/ledger"), environ),
             spool=Path(environ.get("LORALEDGER_SPOOL", "/var/lib/loraledger/spool")),
             catalog=Path(environ.get("LORALEDGER_CATALOG", "/etc/loraledger/catalog.yaml")),
             out=Path(environ.get("LORALEDGER_OUT", "/var/lib/loraledger/invoices")),
             snapshot=Path(environ.get("LORALEDGER_SNAPSHOT", "/var/lib/loraledger/snapshot.json")),
             start=start,
         )
+
+
+def patient(dsn: str, environ: Mapping[str, str]) -> str:
+    """The DSN with LORALEDGER_WAIT_S in it, where one waits for a ledger and it does not say for how long itself."""
+    wait_s = environ.get("LORALEDGER_WAIT_S")
+    if not wait_s or not dsn.startswith("chdb:") or "wait_s=" in dsn:
+        return dsn
+    return f"{dsn}{'&' if '?' in dsn else '?'}{urlencode({'wait_s': wait_s})}"

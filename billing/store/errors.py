@@ -6,6 +6,7 @@ StoreError (a BillingError)
 ├── MigrationsInvalid     the schema's history and the files disagree
 ├── QueryRefused          a free query that is not a plain read
 ├── QueryFailed           the database refused a query
+├── ReaderUnsafe          the engine would not keep a free query from writing
 ├── CloseRefused          a month cannot be closed; `reasons` lists all that is red
 ├── IssueLost             others kept taking the place in the chain of documents
 ├── DocumentMissing       no issued document has that number
@@ -41,11 +42,13 @@ class LedgerUnreachable(StoreError):
 class LedgerBusy(LedgerUnreachable):
     """An embedded ledger belongs to one process at a time, and another one has it."""
 
-    def __init__(self, where: str, pid: str | None) -> None:
+    def __init__(self, where: str, holder: str, pid: str) -> None:
         self.pid = pid
-        holder = f"process {pid}" if pid else "another process"
+        """Its process id; empty when nobody knows."""
         super().__init__(
-            where, f"{holder} has it open", "let it finish (or stop it), or use a ClickHouse server for shared access"
+            where,
+            holder,
+            "let it finish (or stop it), wait longer (LORALEDGER_WAIT_S), or use a ClickHouse server for shared access",
         )
 
 
@@ -61,7 +64,16 @@ class QueryRefused(StoreError):
     """The free SQL door only reads."""
 
     def __init__(self, fact: str) -> None:
-        super().__init__(f"could not run query: {fact}; only one SELECT, WITH, SHOW, DESCRIBE or EXPLAIN is allowed")
+        super().__init__(f"could not run query: {fact}; only one statement that reads is allowed")
+
+
+class ReaderUnsafe(StoreError):
+    """The embedded engine runs with all rights, so that no query of anybody is let in."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__(
+            f"could not read ledger {where}: this process has it open with all rights; close it first, then open the reader"
+        )
 
 
 class QueryFailed(StoreError):

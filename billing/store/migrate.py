@@ -10,8 +10,9 @@ from datetime import datetime
 from importlib import resources
 from typing import Final
 
-from billing.store.clickhouse import DATABASE, Ledger
+from billing.store.clickhouse import Ledger
 from billing.store.cluster import on_cluster
+from billing.store.door import DATABASE
 from billing.store.errors import MigrationsInvalid
 
 _NAME: Final = re.compile(r"(\d{4})_([a-z0-9]+(?:_[a-z0-9]+)+)\.sql")

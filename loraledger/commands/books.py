@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -23,8 +23,10 @@ Month = Annotated[str, typer.Argument(help="Billing month, as 2026-10.")]
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    for command in (ingest, close, reconcile, sql):
+    for command in (ingest, close, reconcile):
         app.command()(command)
+    # A query may begin with a comment, which looks like an option.
+    app.command(context_settings={"ignore_unknown_options": True})(sql)
 
 
 def ingest(
@@ -123,25 +125,35 @@ def reconcile(
 
 
 def sql(
-    query: Annotated[str, typer.Argument(help="One SELECT, WITH, SHOW, DESCRIBE or EXPLAIN.")],
+    query: Annotated[str, typer.Argument(help="One statement that reads: SELECT, SHOW, DESCRIBE, EXPLAIN, EXISTS.")],
     home: Home = None,
     catalog: CatalogFile = None,
     dsn: Dsn = None,
     json: Json = False,
 ) -> None:
-    """Ask the ledger; reads only. --json gives a list of objects."""
-    with open_books(home, catalog, dsn).open() as ledger:
-        answer = ledger.ask(query)
+    """Ask the ledger; reads only, at most five minutes and 256 MiB. --json gives a list of objects, as ClickHouse writes values in
+    JSON: decimals and instants as text, NaN and infinities as null. Exit code 2 when the statement is refused or wrong."""
+    from billing.store.errors import QueryFailed, QueryRefused
+
+    try:
+        answer = open_books(home, catalog, dsn).ask(query, "JSONEachRow" if json else "TabSeparatedWithNames")
+    except (QueryRefused, QueryFailed) as error:
+        raise console.fail(str(error), console.INVALID) from error
     if json:
-        console.say_json(answer.dicts())
+        console.say_raw(b"[\n" + b",\n".join(answer.splitlines()) + b"\n]\n")
     elif sys.stdout.isatty():
-        numbers = [isinstance(cell, int) for cell in answer.rows[0]] if answer.rows else []
-        left = next((n for n, number in enumerate(numbers) if number), len(answer.columns))
-        console.table(None, answer.columns, [[_cell(c) for c in row] for row in answer.rows], left=left)
+        columns, *rows = [line.split("\t") for line in answer.decode("utf-8", "replace").removesuffix("\n").split("\n")]
+        numbers = [_is_number(cell) for cell in rows[0]] if rows else []
+        left = next((n for n, number in enumerate(numbers) if number), len(columns))
+        console.table(None, [_shown(c) for c in columns], [[_shown(cell) for cell in row] for row in rows], left=left)
     else:
-        sys.stdout.write("\t".join(answer.columns) + "\n")
-        sys.stdout.writelines("\t".join(_cell(c) for c in row) + "\n" for row in answer.rows)
+        console.say_raw(answer)
 
 
-def _cell(value: Any) -> str:
-    return "" if value is None else str(value)
+def _is_number(cell: str) -> bool:
+    return cell.removeprefix("-").isdigit()
+
+
+def _shown(cell: str) -> str:
+    """A terminal obeys control characters, whoever wrote them, and brackets are markup here."""
+    return "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in cell).replace("[", r"\[")

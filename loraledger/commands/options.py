@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from loraledger.settings import Settings
+from pipelines.settings import patient
 
 if TYPE_CHECKING:
     from loraledger.books import Books
@@ -22,7 +23,11 @@ CatalogFile = Annotated[
 ]
 Dsn = Annotated[
     str | None,
-    typer.Option("--dsn", help="chdb:///PATH or https://user:password@host:8443 (LORALEDGER_DSN).", show_default=False),
+    typer.Option(
+        "--dsn",
+        help="chdb:///PATH[?wait_s=SECONDS] or https://user:password@host:8443 (LORALEDGER_DSN).",
+        show_default=False,
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Write JSON for programs.")]
 
@@ -36,7 +41,7 @@ def settings(home: Path | None = None, catalog: Path | None = None, dsn: str | N
     if catalog is not None:
         found = replace(found, catalog=catalog.absolute())
     if dsn is not None:
-        found = replace(found, dsn=dsn)
+        found = replace(found, dsn=patient(dsn, environ))
     return found
 
 

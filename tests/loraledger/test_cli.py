@@ -95,7 +95,7 @@ def test_an_unreachable_ledger_is_one_clear_line(tmp_path: Path) -> None:
     ("arguments", "code", "words"),
     [
         (("close", "2026-13"), 2, "2026-13"),
-        (("sql", "DROP TABLE usage_versions"), 1, "only one SELECT"),
+        (("sql", "--json", "-- why\nDROP TABLE usage_versions"), 2, "only one statement that reads"),
         (("ingest", "no-such-spool"), 1, "no-such-spool"),
         (("dashboards", "--nonsense"), 2, "nonsense"),
     ],

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.errors import SettingsInvalid
-from pipelines.settings import Settings
+from pipelines.settings import Settings, patient
 
 
 def test_the_environment_says_where_things_are() -> None:
@@ -21,6 +21,14 @@ def test_the_environment_says_where_things_are() -> None:
     )
     places = Path("/s"), Path("/c.yaml"), Path("/o"), Path("/n.json")
     assert settings == Settings("https://u:p@clickhouse:8443", *places, "2025-07-01")
+
+
+def test_the_wait_for_an_embedded_ledger_goes_into_its_dsn_unless_that_says_one() -> None:
+    patience = {"LORALEDGER_WAIT_S": "90"}
+    assert patient("chdb:///l", patience) == "chdb:///l?wait_s=90"
+    assert patient("chdb:///l?wait_s=1", patience) == "chdb:///l?wait_s=1"
+    assert patient("https://u:p@clickhouse:8443", patience) == "https://u:p@clickhouse:8443"
+    assert patient("chdb:///l", {}) == "chdb:///l"
 
 
 def test_all_problems_come_together() -> None:

@@ -46,7 +46,8 @@ class Server(ThreadingHTTPServer):
                     payload = self.path / "payload"
                     payload.write_bytes(data)
                     statement += f" FROM INFILE '{payload}' FORMAT Native"
-                return bytes(session.query(statement, "TabSeparated", params=parameters).bytes())
+                form = asked.get("default_format", "TabSeparated")
+                return bytes(session.query(statement, form, params=parameters).bytes())
             finally:
                 session.close()
 

@@ -12,9 +12,10 @@ import pytest
 
 from billing.store.clickhouse import Ledger
 from billing.store.engine_time import write_engine_time
-from billing.store.errors import LedgerUnreachable, QueryFailed
+from billing.store.errors import LedgerUnreachable, QueryFailed, QueryRefused
 from billing.store.ingest import ingest
 from billing.store.migrate import migrate, migrations
+from billing.store.reader import Reader
 from billing.store.tenant_cost import write_tenant_cost
 from billing.store.usage import book_spans
 from catalog.model import Catalog
@@ -43,6 +44,24 @@ def test_the_dsn_alone_decides_that_it_is_a_server(
     assert not [statement for statement in server.statements if ";" in re.sub(r"--.*|'[^']*'", "", statement)], (
         "one statement a request"
     )
+
+
+def test_a_server_user_whom_nobody_restricted_only_reads_through_a_reader(server: Any, now: datetime) -> None:
+    with Ledger.open(server.dsn) as ledger:
+        migrate(ledger, now)
+    with Reader.open(server.dsn) as reader:
+        assert reader.ask("-- why\nFROM system.one SELECT dummy;", "JSONEachRow") == b'{"dummy":0}\n'
+        assert b"usage\n" in reader.ask("SHOW TABLES", "TabSeparatedWithNames")
+        for hostile in (
+            "SELECT * FROM file('/etc/passwd', 'LineAsString')",
+            "SELECT * FROM url('http://127.0.0.1:1/', 'LineAsString')",
+            "WITH 1 AS x INSERT INTO prices SELECT x",
+            "INSERT INTO FUNCTION file('x.csv', 'CSV') SELECT 1",
+            "CREATE TEMPORARY TABLE x (a Int8)",
+            "SELECT 1 SETTINGS readonly = 0",
+        ):
+            with pytest.raises((QueryFailed, QueryRefused)):
+                reader.ask(hostile, "JSONEachRow")
 
 
 def test_a_refused_password_is_one_line_without_it(server: Any) -> None:
