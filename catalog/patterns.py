@@ -8,7 +8,7 @@ import re2
 
 MAX_PATTERN: Final = 1_000
 """Characters of a pattern."""
-MAX_PROGRAM: Final = 2_000
+MAX_PROGRAM: Final = 2_500
 """Instructions that a pattern may compile to: with the bound on the text, this bounds the time of a search."""
 
 _BEYOND: Final = ("invalid escape sequence", "invalid perl operator")

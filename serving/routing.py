@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
@@ -26,11 +25,12 @@ from catalog.model import (
     TenantDefaultRule,
     TenantHashRule,
 )
+from catalog.patterns import Matcher
 
 AUTO: Final = "auto"
 """The `model` of a request that leaves the choice to the rules; the same as none."""
 TEXT_LIMIT: Final = 65_536
-"""Characters of user text that content rules look at."""
+"""Characters of user text, from its beginning, that content rules look at."""
 DENIED: Final = "denied"
 UNKNOWN: Final = "unknown"
 
@@ -77,6 +77,7 @@ class Policy:
     rules: tuple[Rule, ...]
     adapters: frozenset[str]
     tenants: Mapping[str, Tenant]
+    matchers: Mapping[str, Matcher]
 
     @classmethod
     def of(cls, catalog: Catalog) -> Policy:
@@ -87,13 +88,20 @@ class Policy:
             rules=catalog.routing,
             adapters=frozenset(a.name for a in catalog.adapters),
             tenants={t.id: t for t in catalog.tenants},
+            matchers={r.id: Matcher(r.pattern) for r in catalog.routing if isinstance(r, ContentRule)},
         )
 
 
 def observe(policy: Policy, tenant: str, model: str | None, sticky_key: str, text: str) -> RouteInput:
-    """Describe a request for `decide`: patterns are matched here, so that the prompt itself is not kept."""
-    head = text[:TEXT_LIMIT]
-    matched = tuple(r.id for r in policy.rules if isinstance(r, ContentRule) and re.search(r.pattern, head))
+    """Describe a request for `decide`: patterns are matched here, so that the prompt itself is not kept.
+
+    Only rules that could decide for this tenant are tried, on the first `TEXT_LIMIT` characters. The time is linear in them,
+    and may still be milliseconds: with a long text, call it from a thread.
+    """
+    granted = policy.tenants[tenant].adapters
+    tried = [rule.id for rule in policy.rules if isinstance(rule, ContentRule) and rule.adapter in granted]
+    head = text[:TEXT_LIMIT].encode("utf-8", "replace") if tried else b""
+    matched = tuple(rule for rule in tried if policy.matchers[rule].found_in(head))
     digest = hashlib.sha256(sticky_key.encode("utf-8", "surrogatepass")).hexdigest()[:32]
     return RouteInput(tenant=tenant, model=model[:128] if model is not None else None, sticky=digest, matched=matched)
 

@@ -17,6 +17,7 @@ from serving.errors import EngineError
 from serving.gateway import errors
 from serving.gateway.answer import Answer
 from serving.gateway.attempt import Attempt, Desk
+from serving.gateway.beside import beside
 from serving.gateway.catalog_source import View
 from serving.gateway.client import Client
 from serving.gateway.counting import prompt_tokens
@@ -59,7 +60,7 @@ class Steps:
         raw = await client.body(_declared(headers), limits.body_bytes, limits.body_s)
         call = read_call(scope["path"], raw)
         attempt.note_call(call.operation, call.stream)
-        adapter = self._route(view, tenant, attempt, call, headers)
+        adapter = await self._route(view, tenant, attempt, call, headers)
         bound = await self._admit(view.catalog, tenant, attempt, client, call)
         served, public = self._desk.door.base_model, view.catalog.base_model.name
         if adapter is not None:
@@ -80,10 +81,12 @@ class Steps:
         )
         await self._engine(scope, attempt, client, answer, call, orders)
 
-    def _route(self, view: View, tenant: Tenant, attempt: Attempt, call: Call, headers: Headers) -> Adapter | None:
+    async def _route(
+        self, view: View, tenant: Tenant, attempt: Attempt, call: Call, headers: Headers
+    ) -> Adapter | None:
         start = attempt.now()
         sticky = headers.get("x-session-id") or call.user or attempt.facts.request_id
-        asked = observe(view.policy, tenant.id, call.model, sticky, call.text)
+        asked = await beside(len(call.text), observe, view.policy, tenant.id, call.model, sticky, call.text)
         decision = decide(view.policy, asked)
         attempt.note_route(asked, decision, start)
         if isinstance(decision, Denial):

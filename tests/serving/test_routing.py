@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -10,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.load import load, parse
-from serving.routing import Decision, Denial, Policy, RouteInput, RouteRecord, decide, observe
+from serving.routing import TEXT_LIMIT, Decision, Denial, Policy, RouteInput, RouteRecord, decide, observe
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "catalog.yaml"
 TEXT = EXAMPLE.read_text(encoding="utf-8")
@@ -120,3 +122,38 @@ def test_no_prompt_and_no_user_name_is_kept(policy: Policy) -> None:
     asked = observe(policy, "clinic", None, "jane@example.com", "jane has E11.9")
     assert asked == RouteInput("clinic", None, asked.sticky, ("icd10-codes",))
     assert "jane" not in asked.sticky
+
+
+def with_pattern(pattern: str) -> Policy:
+    old = "pattern: '\\b[A-TV-Z][0-9]{2}\\.[0-9]{1,2}\\b'"
+    assert old in TEXT
+    return Policy.of(parse(TEXT.replace(old, "pattern: " + json.dumps(pattern)), "a"))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        (r"^(\w+\s?)+$", "a" * 28 + "!"),
+        (r"^(\w+\s?)+$", "a" * (TEXT_LIMIT - 1) + "!"),
+        (r"(x+x+)+y", "x" * TEXT_LIMIT),
+        (r"(a|a)*$", "a" * TEXT_LIMIT + "b"),
+        (r"(.*)*(.*)*z", "\U0001f600" * TEXT_LIMIT),
+    ],
+)
+def test_no_pattern_and_no_text_take_more_than_linear_time(pattern: str, text: str) -> None:
+    policy = with_pattern(pattern)
+    begun = time.process_time()
+    observe(policy, "clinic", None, "s", text)
+    assert time.process_time() - begun < 1
+
+
+def test_only_rules_whose_adapter_is_granted_are_tried(policy: Policy) -> None:
+    assert observe(policy, "clinic", None, "s", "E11.9").matched == ("icd10-codes",)
+    assert observe(policy, "bank", None, "s", "E11.9").matched == ()
+
+
+def test_content_rules_look_at_the_beginning_of_a_text_whatever_it_holds(policy: Policy) -> None:
+    far = " " * TEXT_LIMIT + "E11.9"
+    assert observe(policy, "clinic", None, "s", far).matched == ()
+    assert observe(policy, "clinic", None, "s", far[1024:]).matched == ("icd10-codes",)
+    assert observe(policy, "clinic", None, "s", "\ud800 E11.9").matched == ("icd10-codes",)
