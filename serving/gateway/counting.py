@@ -25,7 +25,7 @@ async def prompt_tokens(door: EngineDoor, call: Call, timeout_s: float) -> tuple
     Prompts that are token ids need no counting. An estimate where the engine cannot tell, or not within `timeout_s`: what it
     cannot render it refuses afterwards.
     """
-    if (given := _ids(call)) is not None:
+    if (given := given_tokens(call)) is not None:
         return given
     counted: tuple[int, ...] | None = None
     try:
@@ -47,7 +47,7 @@ def estimated_tokens(call: Call) -> tuple[int, ...]:
     return (sum(map(_tokens, parts)) + MESSAGE_TOKENS * pieces,)
 
 
-def _ids(call: Call) -> tuple[int, ...] | None:
+def given_tokens(call: Call) -> tuple[int, ...] | None:
     """The lengths of prompts that are token ids, all of them; None otherwise."""
     if call.path != COMPLETIONS:
         return None

@@ -105,6 +105,12 @@ def too_many_choices(asked: int, prompts: int, cap: int, param: str) -> Refusal:
     return Refusal(400, "too_many_choices", text, status=Status.BAD_REQUEST, param=param)
 
 
+def beyond_model(tokens: int, limit: int) -> Refusal:
+    """A prompt of token ids alone is longer than the engine's longest sequence."""
+    text = f"`prompt` has {tokens} tokens, and this model takes at most {limit} for prompt and answer together."
+    return Refusal(400, "context_length_exceeded", text, status=Status.BAD_REQUEST, param="prompt")
+
+
 def never_fits(reason: str, fact: str, longest: int, param: str) -> Refusal:
     """A quota of the tenant is smaller than this one request. `longest` is the output with which it would fit, 0 for none."""
     remedy = f"lower `{param}` to at most {longest}" if longest else "shorten the prompt or ask for fewer answers"

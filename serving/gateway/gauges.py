@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
+from typing import Final
 
 from catalog.model import Catalog, Engine
-from serving.engine import EngineDoor, EngineState
+from serving.engine import EngineState
 from serving.gateway.quotas import QuotaDesk
 from serving.gateway.snapshot import Snapshot, SnapshotFile
 from serving.gpu_memory import DeviceMemory, Devices
@@ -47,6 +49,9 @@ from telemetry.names import (
 from telemetry.spool import Spool
 from telemetry.usage import Status
 
+AT_ONCE: Final = 32
+"""Tenants that are looked at before others get their turn."""
+
 
 def utilisation(state: EngineState) -> float:
     """(weights + slots in use + KV blocks in use) / the engine's budget."""
@@ -72,16 +77,19 @@ def declare(metrics: Metrics, catalog: Catalog) -> None:
 def refresh(
     metrics: Metrics,
     catalog: Catalog,
-    door: EngineDoor,
+    engine_id: str,
+    state: EngineState,
     devices: Devices,
     spool: Spool,
     snapshot: SnapshotFile,
     now_ns: int,
 ) -> None:
-    """Bring every gauge to now, and the counters that others count to their totals; `now_ns` is UTC. Never waits."""
-    state = door.state()
-    _engine(metrics, catalog, door.engine_id, state)
-    _device_memory(metrics, catalog.engine(door.engine_id), door.engine_id, state, devices)
+    """Bring every gauge to now, and the counters that others count to their totals; `now_ns` is UTC.
+
+    It takes long with many adapters, so it may run in any thread; calls must not overlap, or a total would seem to fall.
+    """
+    _engine(metrics, catalog, engine_id, state)
+    _device_memory(metrics, catalog.engine(engine_id), engine_id, state, devices)
     metrics.advance(METER_GAPS, state.gaps + state.faults)
     metrics.advance(SPOOL_LINES, spool.lines)
     metrics.advance(SPOOL_ERRORS, spool.errors)
@@ -115,10 +123,12 @@ def _ledger(metrics: Metrics, figures: Snapshot) -> None:
             metrics.set(metric, count / unit)
 
 
-def budgets(metrics: Metrics, catalog: Catalog, quotas: QuotaDesk) -> None:
-    """How much of its budget each tenant that has one has used, as this gateway counts it."""
-    for tenant, used in quotas.used_ratios(catalog):
+async def budgets(metrics: Metrics, catalog: Catalog, quotas: QuotaDesk) -> None:
+    """How much of its budget each tenant that has one has used, as this gateway counts it; others are served in between."""
+    for count, (tenant, used) in enumerate(quotas.used_ratios(catalog)):
         metrics.set(BUDGET_USED, used, tenant=tenant)
+        if count % AT_ONCE == 0:
+            await asyncio.sleep(0)
     metrics.advance(BUDGET_WRITTEN_OFF, quotas.written_off)
 
 

@@ -34,6 +34,7 @@ class Pages:
         self._limits, self._operator_token = limits, operator_token
         self._devices = Devices(desk.engine.gpu_count if desk.engine is not None else 1)
         self._intake = SpanIntake(desk.spool, limits)
+        self._scraping = asyncio.Lock()
         self._created = desk.clock.utc_ns() // 1_000_000_000
 
     async def models(self, scope: Scope, send: Send) -> None:
@@ -95,13 +96,24 @@ class Pages:
             return
         desk = self._desk
         await self.engine_up()
-        catalog = self._source.view.catalog
-        gauges.refresh(desk.metrics, catalog, desk.door, self._devices, desk.spool, self._snapshot, desk.clock.utc_ns())
-        gauges.budgets(desk.metrics, catalog, desk.quotas)
-        gauges.catalog_valid(desk.metrics, self._source.last_error is None)
-        count_drops(desk.metrics, desk.spool, desk.tracing, desk.forwarder)
-        # Many tenants make many series, and writing them out takes long.
-        body, content_type = await asyncio.to_thread(desk.metrics.render, Headers(scope=scope).get("accept"))
+        # Many tenants and adapters make many series: what needs no state of the loop's is done beside it, one scrape at a time.
+        async with self._scraping:
+            catalog, state, now_ns = self._source.view.catalog, desk.door.state(), desk.clock.utc_ns()
+            await asyncio.to_thread(
+                gauges.refresh,
+                desk.metrics,
+                catalog,
+                desk.door.engine_id,
+                state,
+                self._devices,
+                desk.spool,
+                self._snapshot,
+                now_ns,
+            )
+            await gauges.budgets(desk.metrics, catalog, desk.quotas)
+            gauges.catalog_valid(desk.metrics, self._source.last_error is None)
+            count_drops(desk.metrics, desk.spool, desk.tracing, desk.forwarder)
+            body, content_type = await asyncio.to_thread(desk.metrics.render, Headers(scope=scope).get("accept"))
         await reply(send, 200, body, {"content-type": content_type})
 
     async def traces(self, scope: Scope, receive: Receive, send: Send) -> None:

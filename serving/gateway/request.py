@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from serving.gateway.dialects import CHOICES, Dialect
 from serving.gateway.errors import bad_body
+from serving.gateway.json_body import TooIntricate, decode
 
 CHAT: Final = "/v1/chat/completions"
 COMPLETIONS: Final = "/v1/completions"
@@ -62,7 +62,9 @@ def read_call(path: str, raw: bytes) -> Call:
     Everything else is left to vLLM's own validation.
     """
     try:
-        body: Any = json.loads(raw, parse_constant=_no_constant)
+        body: Any = decode(raw)
+    except TooIntricate:
+        raise bad_body("The request body has too many lists, objects and names.") from None
     except (ValueError, RecursionError) as error:
         raise bad_body("The request body is not valid JSON.") from error
     if not isinstance(body, dict):
@@ -90,11 +92,6 @@ def read_call(path: str, raw: bytes) -> Call:
         continuous_usage=_truth(options.get("include_usage")) and _truth(options.get("continuous_usage_stats")),
         user=body["user"] if isinstance(body.get("user"), str) else None,
     )
-
-
-def _no_constant(name: str) -> None:
-    """NaN and Infinity are not JSON."""
-    raise ValueError(name)
 
 
 def _truth(value: Any) -> bool:

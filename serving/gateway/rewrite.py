@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from serving.gateway.json_body import encode
 from serving.gateway.request import Call
 from serving.metering.events import ATTEMPT_ARG, TENANT_ARG
 from serving.tickets import Ticket
@@ -58,7 +58,7 @@ def engine_body(call: Call, orders: Orders) -> bytes:
             "include_usage": True,
             "continuous_usage_stats": True,
         }
-    return json.dumps(body).encode()
+    return encode(body)
 
 
 def permitted(body: Mapping[str, Any]) -> dict[str, Any]:

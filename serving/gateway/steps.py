@@ -20,7 +20,7 @@ from serving.gateway.attempt import Attempt, Desk
 from serving.gateway.beside import beside
 from serving.gateway.catalog_source import View
 from serving.gateway.client import Client
-from serving.gateway.counting import prompt_tokens
+from serving.gateway.counting import given_tokens, prompt_tokens
 from serving.gateway.engine_call import call_engine, engine_scope
 from serving.gateway.errors import ClientGone, Refusal
 from serving.gateway.limits import Limits
@@ -58,7 +58,7 @@ class Steps:
             raise errors.unauthenticated()
         attempt.note_tenant(tenant)
         raw = await client.body(_declared(headers), limits.body_bytes, limits.body_s)
-        call = read_call(scope["path"], raw)
+        call = await beside(len(raw), read_call, scope["path"], raw)
         attempt.note_call(call.operation, call.stream)
         adapter = await self._route(view, tenant, attempt, call, headers)
         bound = await self._admit(view.catalog, tenant, attempt, client, call)
@@ -79,7 +79,7 @@ class Steps:
             traceparent=attempt.traceparent,
             output_tokens=bound,
         )
-        await self._engine(scope, attempt, client, answer, call, orders)
+        await self._engine(scope, attempt, client, answer, call, orders, len(raw))
 
     async def _route(
         self, view: View, tenant: Tenant, attempt: Attempt, call: Call, headers: Headers
@@ -108,10 +108,13 @@ class Steps:
                 prompts = await prompt_tokens(self._desk.door, call, self._limits.count_s)
                 if client.gone.is_set():
                     raise ClientGone
+            limit = engine.max_model_len if engine is not None else UNLIMITED_TOKENS
+            if (longest := max(given_tokens(call) or (0,))) > limit:
+                raise errors.beyond_model(longest, limit)
             demand = Demand(
                 prompts,
                 call.choices,
-                limit=engine.max_model_len if engine is not None else UNLIMITED_TOKENS,
+                limit=limit,
                 block=engine.block_size if engine is not None else BLOCK_TOKENS,
                 output=call.output_tokens,
             )
@@ -138,10 +141,11 @@ class Steps:
         attempt.note_residency(held.outcome, held, start, adapter.warm)
 
     async def _engine(
-        self, scope: Scope, attempt: Attempt, client: Client, answer: Answer, call: Call, orders: Orders
+        self, scope: Scope, attempt: Attempt, client: Client, answer: Answer, call: Call, orders: Orders, size: int
     ) -> None:
+        """Ask the engine. `size` is the length of the client's body."""
         try:
-            body = engine_body(call, orders)
+            body = await beside(size, engine_body, call, orders)
         except RecursionError as error:
             raise errors.bad_body("The request body is nested too deeply.") from error
         inner = engine_scope(scope, call.path, engine_headers(scope["headers"], orders, len(body)))
