@@ -8,7 +8,7 @@ from alerts.expressions import percent
 from alerts.links import FLEET
 from alerts.promises import DEFAULT, JOB
 from dashboards.model import BLUE, GREEN, RED, YELLOW, Dashboard, Prom, Sql, Stat, Step, TimeSeries
-from dashboards.promql import rate
+from dashboards.promql import increase, rate
 from telemetry import names
 
 _FLEET: Final = DEFAULT.fleet
@@ -140,6 +140,19 @@ FLEET_BOARD: Final = Dashboard(
             "The engine's price times the tenant's share of the adapter budget, per hour.",
             Prom("residency_cost", f"max by (tenant) ({names.MEMORY_COST.name})", "{{tenant}}"),
             "none",
+            stacked=True,
+        ),
+        TimeSeries(
+            "Connections",
+            "Open to each gateway.",
+            Prom("connections_open", names.CONNECTIONS_OPEN.name, "{{instance}}"),
+            "short",
+        ),
+        TimeSeries(
+            "Connections refused or closed by us",
+            "Too many (total, address), idle or half sent, flooding, or slow to take a reply.",
+            Prom("connections_closed", increase(names.CONNECTIONS_CLOSED, "what"), "{{what}}"),
+            "short",
             stacked=True,
         ),
     ),

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import logging
 import signal
 import socket
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-
-import uvicorn
 
 from catalog.model import Adapter, BaseModelSpec, Engine
 from loraledger.settings import Settings
@@ -20,6 +18,8 @@ from serving.adapter_store import AdapterStore
 from serving.engine import AdapterFiles
 from serving.gateway.build import Gateway, build_gateway
 from serving.gateway.catalog_source import CatalogSource
+from serving.gateway.limits import Limits
+from serving.gateway.listening import answer
 from serving.metering.models import StepModel, load
 from serving.metering.profile import DEFAULT_PROFILE
 from serving.tiny_model import BUILTIN_BASE, builtin_path, is_builtin, make_builtin
@@ -32,26 +32,6 @@ from telemetry.spool import Spool
 from telemetry.tracing import Tracing
 
 log = logging.getLogger(__name__)
-
-
-class PortTaken(OSError):
-    """The address cannot be listened on."""
-
-    def __init__(self, host: str, port: int, fact: str) -> None:
-        super().__init__(f"could not listen on {host}:{port}: {fact}; choose another with --port, or end what uses it")
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """Take the address before minutes are spent on starting an engine; port 0 takes a free one. PortTaken otherwise."""
-    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((host, port))
-    except OSError as error:
-        listener.close()
-        raise PortTaken(host, port, error.strerror or str(error)) from error
-    listener.listen(1024)
-    return listener
 
 
 async def serve(
@@ -79,26 +59,32 @@ async def serve(
         spool.close()
         raise
     adapters = AdapterStore(settings.home)
+    limits, metrics = Limits(), Metrics(process=True)
+    if settings.drain_s is not None:
+        limits = replace(limits, drain_s=settings.drain_s)
     gateway = build_gateway(
         door=door,
         source=source,
         spool=spool,
         tracing=Tracing(Both(spool, forwarder) if forwarder is not None else spool),
-        metrics=Metrics(process=True),
+        metrics=metrics,
         secret=settings.secret(),
         read_adapter=partial(adapter_files, adapters, catalog.base_model),
         collect_adapters=adapters.collect,
         snapshot_path=settings.snapshot,
         operator_token=settings.operator_token,
+        limits=limits,
         forwarder=forwarder,
     )
     try:
         progress("loading warm adapters")
         await gateway.start()
-        await _answer(gateway, listener, settings, progress)
+        ending = _ending(gateway)
+        _say_where(listener, settings, progress)
+        await answer(gateway, listener, ending, limits=limits, metrics=metrics, proxies=settings.trusted_proxies)
     finally:
         progress("stopping")
-        await gateway.stop()
+        await gateway.stop(0.0)
         await door.stop()
         spool.close()
         if forwarder is not None:
@@ -106,27 +92,20 @@ async def serve(
         (settings.home / "serve.json").unlink(missing_ok=True)
 
 
-async def _answer(
-    gateway: Gateway, listener: socket.socket, settings: Settings, progress: Callable[[str], None]
-) -> None:
-    server = uvicorn.Server(
-        uvicorn.Config(gateway.app, log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=30)
-    )
-    # We end it ourselves: uvicorn's own handlers would raise the signal again afterwards.
-    server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign, assignment]
-    loop = asyncio.get_running_loop()
-
-    def end() -> None:
-        server.should_exit = True
-
+def _ending(gateway: Gateway) -> asyncio.Event:
+    """Set by SIGINT and SIGTERM; SIGHUP reloads the catalog."""
+    loop, ending = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, end)
+        loop.add_signal_handler(number, ending.set)
     loop.add_signal_handler(signal.SIGHUP, gateway.reload_soon)
+    return ending
+
+
+def _say_where(listener: socket.socket, settings: Settings, progress: Callable[[str], None]) -> None:
     host, port = listener.getsockname()[:2]
     url = f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{port}"
     (settings.home / "serve.json").write_text(json.dumps({"url": url}), encoding="utf-8")
     progress(f"serving on {url}")
-    await server.serve(sockets=[listener])
 
 
 def _record(spool: Spool, value: EngineValue) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ipaddress
 import os
 import secrets
 from collections.abc import Mapping
@@ -11,6 +13,13 @@ from pathlib import Path
 from pipelines.settings import patient
 
 
+class SettingInvalid(OSError):
+    """An environment variable makes no sense."""
+
+    def __init__(self, name: str, fact: str) -> None:
+        super().__init__(f"could not read {name}: {fact}")
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """One installation: its home directory, catalog, ledger, spool and output folder.
@@ -18,9 +27,11 @@ class Settings:
     Environment: LORALEDGER_HOME (default ~/.local/share/loraledger), LORALEDGER_CATALOG (default examples/catalog.yaml),
     LORALEDGER_DSN (default chDB under the home), LORALEDGER_WAIT_S (how long a chDB ledger that another process has open is waited
     for, default 30; the DSN's own `?wait_s=` comes first), LORALEDGER_SPOOL, LORALEDGER_OUT,
-    LORALEDGER_SNAPSHOT (the file that tells gateways the ledger's figures), and
-    LORALEDGER_OPERATOR_TOKEN (opens /metrics, /v1/traces and the details of /health to callers from other hosts), and
-    LORALEDGER_OTLP_ENDPOINT (an OTLP/HTTP collector, such as http://127.0.0.1:4318, that gets the spans too).
+    LORALEDGER_SNAPSHOT (the file that tells gateways the ledger's figures),
+    LORALEDGER_OPERATOR_TOKEN (opens /metrics, /v1/traces and the details of /health to callers from other hosts),
+    LORALEDGER_OTLP_ENDPOINT (an OTLP/HTTP collector, such as http://127.0.0.1:4318, that gets the spans too),
+    LORALEDGER_TRUSTED_PROXIES (addresses and networks, separated by commas, whose X-Forwarded-For is believed) and
+    LORALEDGER_DRAIN_S (seconds that requests in flight get to end when the gateway stops; 8 unless given).
     """
 
     home: Path
@@ -31,6 +42,8 @@ class Settings:
     snapshot: Path
     operator_token: str | None = None
     otlp_endpoint: str | None = None
+    trusted_proxies: tuple[str, ...] = ()
+    drain_s: float | None = None
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str]) -> Settings:
@@ -49,6 +62,8 @@ class Settings:
             snapshot=Path(environ.get("LORALEDGER_SNAPSHOT") or home / "snapshot.json").absolute(),
             operator_token=environ.get("LORALEDGER_OPERATOR_TOKEN") or None,
             otlp_endpoint=environ.get("LORALEDGER_OTLP_ENDPOINT") or None,
+            trusted_proxies=_proxies(environ.get("LORALEDGER_TRUSTED_PROXIES", "")),
+            drain_s=_seconds("LORALEDGER_DRAIN_S", environ.get("LORALEDGER_DRAIN_S")),
         )
 
     def at(self, home: Path, environ: Mapping[str, str]) -> Settings:
@@ -76,3 +91,22 @@ class Settings:
             with os.fdopen(descriptor, "w") as file:
                 file.write(secrets.token_hex(32))
         return bytes.fromhex(path.read_text().strip())
+
+
+def _proxies(text: str) -> tuple[str, ...]:
+    found = tuple(part.strip() for part in text.split(",") if part.strip())
+    for proxy in found:
+        try:
+            ipaddress.ip_network(proxy)
+        except ValueError as error:
+            raise SettingInvalid("LORALEDGER_TRUSTED_PROXIES", f"{error}; give addresses and networks") from error
+    return found
+
+
+def _seconds(name: str, text: str | None) -> float | None:
+    if not text:
+        return None
+    with contextlib.suppress(ValueError):
+        if 0 <= (seconds := float(text)) <= 3600:
+            return seconds
+    raise SettingInvalid(name, f"{text!r} is not a number of seconds from 0 to 3600")

@@ -190,6 +190,16 @@ INPUT_TOKENS: Final = Metric(
 IN_FLIGHT: Final = Metric(
     "loraledger_requests_in_flight", "gauge", ("tenant",), "1", "Attempts opened and not yet closed."
 )
+CONNECTIONS_OPEN: Final = Metric("loraledger_connections_open", "gauge", (), "1", "Connections that are open.")
+CONNECTIONS_CLOSED: Final = Metric(
+    "loraledger_connections_closed_total",
+    "counter",
+    ("what",),
+    "1",
+    "Connections refused (total, address: too many) or closed by us (idle: nothing whole came or was read; flood: too much; slow: a reply not taken).",
+)
+CLOSED_WHY: Final = ("total", "address", "idle", "flood", "slow")
+"""Values of `what` of CONNECTIONS_CLOSED."""
 SPOOL_LINES: Final = Metric("loraledger_spool_lines_total", "counter", (), "1", "Lines made durable in the spool.")
 SPOOL_ERRORS: Final = Metric(
     "loraledger_spool_errors_total", "counter", (), "1", "Failed writes of the spool (disk full, permission)."
@@ -307,7 +317,7 @@ LABEL_BOUNDS: Final[dict[str, str]] = {
     "tenant": "tenants of the catalog, `unauthenticated`, `unknown` (past the gateway), then `other`",
     "adapter": "adapters of the catalog, `base`, then `other`",
     "status": "the seven values of `telemetry.usage.Status`",
-    "error_type": "the seven values of `telemetry.usage.ErrorType`",
+    "error_type": "the eight values of `telemetry.usage.ErrorType`",
     "gpu": "engines of the catalog: one value stands for all GPUs of an engine",
     "tensor_parallel_size": "number of GPUs per engine",
     "reason": "hit, miss, evict, denied, unknown, client_abort",
@@ -315,7 +325,7 @@ LABEL_BOUNDS: Final[dict[str, str]] = {
     "owner": "tenants, cold, recompute, system, idle, unattributed",
     "cause": "loop, meter, intake, utility, empty_step, stall",
     "label": "names of the capped labels",
-    "what": "spool, spans, collector",
+    "what": "spool, spans, collector; idle, flood, slow, total, address",
     "gen_ai_operation_name": "chat, text_completion, embeddings",
     "gen_ai_provider_name": "vllm",
 }

@@ -40,6 +40,7 @@ class ErrorType(StrEnum):
     SLO_VIOLATION = "slo_violation"
     REJECTED = "rejected"
     CLIENT_ABORT = "client_abort"
+    CLIENT_SLOW = "client_slow"
     ENGINE_ERROR = "engine_error"
 
 
@@ -78,7 +79,8 @@ class UsageRecord:
 
     Instants are UTC nanoseconds since the epoch. `input_tokens` includes `cached_tokens`. None means "not known" and
     is never replaced by 0. `slices` is None when the meter's figures were not available, () when no engine time was
-    spent (a rejected attempt).
+    spent (a rejected attempt). `attempt` is which try of its request it was; attempts of nobody known are booked together, and
+    theirs tells how many there were.
     """
 
     emitter: str

@@ -31,12 +31,13 @@ def serve(
     """Start the gateway and vLLM in one go, until Ctrl-C. SIGHUP reloads the catalog."""
     from catalog.load import load
     from loraledger import serve as composition
+    from serving.gateway.listening import listen
 
     chosen = settings(home, catalog)
     load(chosen.catalog)
     chosen.home.mkdir(parents=True, exist_ok=True)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    listener = composition.listen(host, port)
+    listener = listen(host, port)
     asyncio.run(composition.serve(chosen, engine, listener, lambda line: console.err.print(f"[dim]·[/] {line}")))
 
 

@@ -10,15 +10,15 @@ from typing import Any, Final
 from uuid import uuid4
 
 from starlette.datastructures import Headers
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
-from catalog.model import Tenant
 from serving.gateway import errors
 from serving.gateway.answer import Answer
 from serving.gateway.attempt import Attempt, Desk
 from serving.gateway.catalog_source import CatalogSource
-from serving.gateway.client import Client
+from serving.gateway.client import Client, Patience, abort_of
 from serving.gateway.errors import ClientGone, Refusal
+from serving.gateway.knocks import Knocks
 from serving.gateway.limits import Limits
 from serving.gateway.otlp import TRACES
 from serving.gateway.pages import MODELS, Pages
@@ -26,7 +26,7 @@ from serving.gateway.replies import reply
 from serving.gateway.request import OPERATIONS
 from serving.gateway.steps import Steps
 from telemetry.engine_time import Opened
-from telemetry.names import IN_FLIGHT, EventName
+from telemetry.names import CONNECTIONS_CLOSED, IN_FLIGHT, EventName
 from telemetry.otlp import event_line
 from telemetry.usage import UNAUTHENTICATED, ErrorType, Status
 
@@ -50,7 +50,11 @@ class GatewayApp:
         self._seq = 0
         self.stopping = False
         self._serving: set[asyncio.Task[Any]] = set()
+        self._clients: set[Client] = set()
         self._closing: set[asyncio.Task[Any]] = set()
+        self._knocks = Knocks(
+            limits.knocks_per_minute, desk.clock.mono_ns, desk.metrics, self._open_for_nobody, self._close_for_nobody
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection event."""
@@ -77,35 +81,46 @@ class GatewayApp:
         elif path == TRACES:
             await self.pages.traces(scope, receive, send)
         else:
-            await self.pages.models(scope, send)
+            await self._models(scope, send)
 
     async def _attempt(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One attempt, from its opening to the last byte of its reply."""
         headers, path = Headers(scope=scope), scope["path"]
         view = self._source.view
         tenant = view.keys.tenant(headers.get("authorization"))
-        attempt = self._open(path, tenant, headers.get("traceparent"))
-        client = Client(receive, send)
+        if tenant is None:
+            self._knocks.count()
+            if not self._knocks.alone():
+                await self._turn_away(scope, send, {"x-request-id": self._knocks.join()})
+                return
+        tenant_id = tenant.id if tenant is not None else UNAUTHENTICATED
+        attempt = self._open(path, tenant_id, headers.get("traceparent"))
+        self._desk.metrics.add(IN_FLIGHT, 1, tenant=tenant_id)
+        client = self._client(scope, receive, send)
         answer = Answer(client, attempt.facts.request_id)
         cancelled = False
         try:
             if self.stopping:
                 raise errors.shutting_down()
+            if tenant is None:
+                raise self._knocks.refusal(scope)
             await self._steps.serve(scope, view, tenant, attempt, client, answer)
         except Refusal as refusal:
             attempt.end_refused(refusal)
             answer.refuse(refusal)
         except ClientGone:
-            attempt.end(Status.CLIENT_ABORT, ErrorType.CLIENT_ABORT)
+            attempt.end(Status.CLIENT_ABORT, ErrorType.CLIENT_SLOW if client.slow else ErrorType.CLIENT_ABORT)
         except asyncio.CancelledError:
             cancelled = True
             self._fail(attempt, answer, errors.shutting_down())
         except Exception:
             log.exception("attempt %s failed", attempt.facts.attempt_key)
             self._fail(attempt, answer, errors.engine_failed(attempt.facts.request_id))
+        attempt.note_client(client.waited_ns)
         if client.gone.is_set() and not answer.streaming:
             attempt.note_undelivered()
         closing = asyncio.create_task(self._close(attempt, answer))
+        closing.add_done_callback(lambda _: self._desk.metrics.add(IN_FLIGHT, -1, tenant=tenant_id))
         try:
             await asyncio.shield(closing)
         except asyncio.CancelledError:
@@ -114,13 +129,58 @@ class GatewayApp:
         try:
             await answer.finish()
         finally:
-            client.close()
+            await self._dismiss(client)
         if cancelled:
             raise asyncio.CancelledError
 
-    def _open(self, path: str, tenant: Tenant | None, traceparent: str | None) -> Attempt:
+    async def _models(self, scope: Scope, send: Send) -> None:
+        view = self._source.view
+        tenant = view.keys.tenant(Headers(scope=scope).get("authorization"))
+        if tenant is None:
+            await self._turn_away(scope, send, {})
+        else:
+            await self.pages.models(scope, send, view, tenant)
+
+    async def _turn_away(self, scope: Scope, send: Send, headers: Mapping[str, str]) -> None:
+        """Answer somebody without a good key."""
+        refusal = self._knocks.refusal(scope)
+        await reply(send, refusal.http_status, refusal.body(), {**refusal.headers(), **headers})
+
+    def _open_for_nobody(self) -> Attempt:
+        attempt = self._open("/v1/*", UNAUTHENTICATED, None)
+        attempt.end_refused(errors.unauthenticated())
+        return attempt
+
+    async def _close_for_nobody(self, attempt: Attempt) -> None:
+        answer = Answer(Client(_silence, _nowhere), attempt.facts.request_id)
+        answer.refuse(errors.unauthenticated())
+        attempt.facts.finished_ns = attempt.now()
+        await self._close(attempt, answer)
+
+    def _client(self, scope: Scope, receive: Receive, send: Send) -> Client:
+        limits = self._limits
+        client = Client(
+            receive,
+            send,
+            patience=Patience(limits.deliver_s, limits.deliver_total_s),
+            abort=abort_of(scope),
+            mono_ns=self._desk.clock.mono_ns,
+        )
+        if self.stopping:
+            client.hurry(limits.hurry_s)
+        self._clients.add(client)
+        return client
+
+    async def _dismiss(self, client: Client) -> None:
+        self._clients.discard(client)
+        client.close()
+        if client.slow:
+            self._desk.metrics.add(CONNECTIONS_CLOSED, what="slow")
+            # The server hears of the closed connection in the loop's next turn, and would miss an answer before.
+            await asyncio.sleep(0)
+
+    def _open(self, path: str, tenant_id: str, traceparent: str | None) -> Attempt:
         seq, self._seq = self._seq, self._seq + 1
-        tenant_id = tenant.id if tenant is not None else UNAUTHENTICATED
         attempt = Attempt(self._desk, seq, uuid4().hex, tenant_id, path, traceparent)
         facts = attempt.facts
         opened = Opened(
@@ -134,7 +194,6 @@ class GatewayApp:
         )
         line = event_line(EventName.OPENED, opened.to_json(), facts.arrival_ns, {}, facts.emitter, seq)
         self._desk.spool.append(line)
-        self._desk.metrics.add(IN_FLIGHT, 1, tenant=tenant_id)
         return attempt
 
     async def _close(self, attempt: Attempt, answer: Answer) -> None:
@@ -143,15 +202,19 @@ class GatewayApp:
                 await attempt.close(answer)
             except Exception:
                 log.exception("attempt %s could not be closed", attempt.facts.attempt_key)
-            finally:
-                self._desk.metrics.add(IN_FLIGHT, -1, tenant=attempt.facts.tenant)
 
     async def drain(self, grace_s: float) -> None:
-        """Wait `grace_s` for open attempts, then cancel them and wait until their records are written."""
+        """Wait `grace_s` for open attempts, then cancel them and wait until their records are written.
+
+        Nobody waits long for a client meanwhile: one that does not send or take its part is given up at once.
+        """
+        for client in self._clients:
+            client.hurry(self._limits.hurry_s)
         if self._serving:
             await asyncio.wait(self._serving, timeout=grace_s)
         for task in self._serving:
             task.cancel()
+        await self._knocks.end()
         while tasks := self._serving | self._closing:
             await asyncio.wait(tasks)
 
@@ -170,6 +233,15 @@ def _listed(tasks: set[asyncio.Task[Any]]) -> Iterator[None]:
         yield
     finally:
         tasks.discard(task)
+
+
+async def _silence() -> Message:
+    """The receiving side of nobody."""
+    return {"type": "http.disconnect"}
+
+
+async def _nowhere(message: Message) -> None:
+    """The sending side of nobody."""
 
 
 async def _lifespan(receive: Receive, send: Send) -> None:

@@ -169,6 +169,10 @@ class Attempt:
         """The outcome of a refusal."""
         self.end(refusal.status, refusal.error_type)
 
+    def note_client(self, waited_ns: int) -> None:
+        """So long the attempt waited for its client alone, to send its request or to take its reply."""
+        self.facts.client_ns = waited_ns
+
     def note_undelivered(self) -> None:
         """The client left before it got anything of the reply: a success was not one for it."""
         self._undelivered = True

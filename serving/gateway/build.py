@@ -67,7 +67,7 @@ class Gateway:
         """Read the catalog file beside what else goes on. Call from the gateway's event loop."""
         self._spawn(self._reload_once())
 
-    async def stop(self, grace_s: float = 30.0) -> None:
+    async def stop(self, grace_s: float) -> None:
         """Refuse new attempts, give open ones `grace_s` to end, then end them; every record is written on return."""
         self.app.stopping = True
         for task in tuple(self._background):

@@ -29,7 +29,9 @@ class Refusal(Exception):
         error_type: ErrorType | None = None,
         retry_after_s: int | None = None,
         param: str | None = None,
+        closes: bool = False,
     ) -> None:
+        self.closes = closes
         self.http_status, self.code, self.message, self.param = http_status, code, message, param
         self.status, self.error_type, self.retry_after_s = status, error_type, retry_after_s
         super().__init__(message)
@@ -39,8 +41,9 @@ class Refusal(Exception):
         return error_body(self.http_status, self.code, self.message, self.param)
 
     def headers(self) -> Mapping[str, str]:
-        """Headers beyond the content type."""
-        return {} if self.retry_after_s is None else {"retry-after": str(self.retry_after_s)}
+        """Headers beyond the content type. A connection whose request was not read to its end is closed."""
+        found = {} if self.retry_after_s is None else {"retry-after": str(self.retry_after_s)}
+        return found | ({"connection": "close"} if self.closes else {})
 
 
 def error_body(http_status: int, code: str, message: str, param: str | None = None) -> bytes:
@@ -52,19 +55,33 @@ def error_body(http_status: int, code: str, message: str, param: str | None = No
 def unauthenticated() -> Refusal:
     """No key, or a key nobody has."""
     text = "Incorrect API key provided. Send it as `Authorization: Bearer KEY`."
-    return Refusal(401, "invalid_api_key", text, status=Status.REJECTED, error_type=ErrorType.REJECTED)
+    return Refusal(401, "invalid_api_key", text, status=Status.REJECTED, error_type=ErrorType.REJECTED, closes=True)
+
+
+def too_many_knocks(retry_after_s: int) -> Refusal:
+    """Too many attempts without a good key from one address."""
+    text = f"Too many requests without a correct API key from this address. Retry in {retry_after_s} s."
+    return Refusal(
+        429,
+        "too_many_invalid_keys",
+        text,
+        status=Status.REJECTED,
+        error_type=ErrorType.REJECTED,
+        retry_after_s=retry_after_s,
+        closes=True,
+    )
 
 
 def too_large(limit: int) -> Refusal:
     """The body is longer than the gateway reads."""
-    return Refusal(
-        413, "request_too_large", f"The request body is larger than {limit} bytes.", status=Status.BAD_REQUEST
-    )
+    text = f"The request body is larger than {limit} bytes."
+    return Refusal(413, "request_too_large", text, status=Status.BAD_REQUEST, closes=True)
 
 
 def too_slow() -> Refusal:
     """The body did not arrive in time."""
-    return Refusal(408, "request_timeout", "The request body did not arrive in time.", status=Status.BAD_REQUEST)
+    text = "The request body did not arrive in time."
+    return Refusal(408, "request_timeout", text, status=Status.BAD_REQUEST, closes=True)
 
 
 def bad_body(fact: str, param: str | None = None) -> Refusal:

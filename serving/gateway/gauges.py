@@ -17,6 +17,9 @@ from telemetry.names import (
     BUDGET_WRITTEN_OFF,
     CATALOG_VALID,
     CLOSE_OVERDUE,
+    CLOSED_WHY,
+    CONNECTIONS_CLOSED,
+    CONNECTIONS_OPEN,
     COST_PER_MTOK,
     ENGINE_TIME,
     ENGINE_UP,
@@ -70,8 +73,9 @@ def declare(metrics: Metrics, catalog: Catalog) -> None:
         metrics.prime(IN_FLIGHT, tenant=[tenant.id])
         statuses = [Status.OK.value, Status.SERVER_ERROR.value]
         metrics.prime(REQUESTS, tenant=[tenant.id], adapter=[*tenant.adapters, "base"], status=statuses)
-    metrics.prime(WARM_LOOKUPS)
-    metrics.prime(WARM_HITS)
+    for counted in (WARM_LOOKUPS, WARM_HITS, CONNECTIONS_OPEN):
+        metrics.prime(counted)
+    metrics.prime(CONNECTIONS_CLOSED, what=CLOSED_WHY)
 
 
 def refresh(

@@ -34,7 +34,7 @@ from telemetry.names import (
     WARM_HITS,
     WARM_LOOKUPS,
 )
-from telemetry.usage import Status, UsageRecord
+from telemetry.usage import UNAUTHENTICATED, ErrorType, Status, UsageRecord
 
 BROKEN_RATIO: Final = 10.0
 """What a failure counts as on the latency ÷ SLO scale: above every bound, and finite, so that sums stay numbers."""
@@ -63,6 +63,8 @@ def observe(metrics: Metrics, ended: Ended) -> None:
     trace = record.trace_id
     took_ns = (record.finished_ns or record.arrival_ns) - record.arrival_ns
     seconds = took_ns / 1e9
+    if tenant == UNAUTHENTICATED:
+        return  # each was counted as it came
     metrics.add(REQUESTS, tenant=tenant, adapter=adapter, status=record.status.value)
     if record.error_type is not None:
         metrics.add(REQUEST_ERRORS, tenant=tenant, adapter=adapter, error_type=record.error_type.value)
@@ -74,7 +76,8 @@ def observe(metrics: Metrics, ended: Ended) -> None:
         metrics.observe(GEN_AI_REQUEST, seconds, trace, **labels)
         if record.first_token_ns is not None:
             metrics.observe(GEN_AI_TTFT, (record.first_token_ns - record.arrival_ns) / 1e9, trace, **labels)
-    ratio = _slo_ratio(record.status, took_ns, facts)
+    cut_off = record.status is Status.CLIENT_ABORT and record.error_type is ErrorType.CLIENT_SLOW
+    ratio = None if cut_off else _slo_ratio(record.status, took_ns - facts.client_ns, facts)
     if ratio is not None:
         metrics.observe(SLO_RATIO_HIST, ratio, trace, tenant=tenant)
     _count_work(metrics, record, adapter)
@@ -92,7 +95,8 @@ def observe(metrics: Metrics, ended: Ended) -> None:
 def _slo_ratio(status: Status, took_ns: int, facts: Facts) -> float | None:
     """Latency ÷ promise, rounded once, so that exactly 1.1 x the promise is not above 1.1.
 
-    Refused and faulty requests have no say; one that the client gave up only if already late.
+    Refused and faulty requests have no say; one that the client gave up only if already late. `took_ns` is without the time
+    that the client itself took.
     """
     if facts.slo_seconds is None:
         return None

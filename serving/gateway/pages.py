@@ -10,9 +10,10 @@ from typing import Final
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
+from catalog.model import Tenant
 from serving.gateway import errors, gauges
 from serving.gateway.attempt import Desk
-from serving.gateway.catalog_source import CatalogSource
+from serving.gateway.catalog_source import CatalogSource, View
 from serving.gateway.drops import count_drops
 from serving.gateway.limits import Limits
 from serving.gateway.otlp import SpanIntake
@@ -37,14 +38,8 @@ class Pages:
         self._scraping = asyncio.Lock()
         self._created = desk.clock.utc_ns() // 1_000_000_000
 
-    async def models(self, scope: Scope, send: Send) -> None:
+    async def models(self, scope: Scope, send: Send, view: View, tenant: Tenant) -> None:
         """The tenant's own models: the base model and what it is granted."""
-        view = self._source.view
-        tenant = view.keys.tenant(Headers(scope=scope).get("authorization"))
-        if tenant is None:
-            refusal = errors.unauthenticated()
-            await reply(send, refusal.http_status, refusal.body())
-            return
         base = view.catalog.base_model.name
         models = {name: self._model(name, None if name == base else base) for name in (base, *tenant.adapters)}
         if scope["path"] == MODELS:

@@ -17,7 +17,8 @@ class Facts:
     """What is known of one attempt so far; filled in as it goes on. Instants are UTC nanoseconds.
 
     `input_tokens`, `cached_tokens` and `output_tokens` are the engine's own words in the reply, used where the meter is
-    silent. `slo_seconds` is the tenant's promise.
+    silent. `slo_seconds` is the tenant's promise, and `client_ns` the time that the client itself took, which is not judged;
+    `tries` is above 1 only where attempts of nobody known are booked together.
     """
 
     emitter: str
@@ -49,6 +50,8 @@ class Facts:
     output_tokens: int | None = None
     delivered: int = 0
     slo_seconds: Decimal | None = None
+    client_ns: int = 0
+    tries: int = 1
 
     @property
     def attempt_key(self) -> str:
@@ -81,6 +84,7 @@ def usage_record(facts: Facts, meter: Measured | None, computed: bool) -> UsageR
         seq=facts.seq,
         request_id=facts.request_id,
         tenant=facts.tenant,
+        attempt=facts.tries,
         arrival_ns=facts.arrival_ns,
         finished_ns=facts.finished_ns,
         status=facts.status,
@@ -96,7 +100,7 @@ def usage_record(facts: Facts, meter: Measured | None, computed: bool) -> UsageR
         route_reason=facts.route_reason,
         admitted_ns=facts.admitted_ns,
         first_token_ns=facts.first_token_ns,
-        error_type=facts.error_type or (ErrorType.SLO_VIOLATION if _late(facts) else None),
+        error_type=facts.error_type or _late(facts),
         http_status=facts.http_status,
         input_tokens=inputs,
         cached_tokens=cached,
@@ -111,8 +115,11 @@ def usage_record(facts: Facts, meter: Measured | None, computed: bool) -> UsageR
     )
 
 
-def _late(facts: Facts) -> bool:
-    """A success that took longer than the promise."""
+def _late(facts: Facts) -> ErrorType | None:
+    """Whose fault it is that a success took longer than the promise; None when it did not."""
     if facts.status is not Status.OK or facts.slo_seconds is None or facts.finished_ns is None:
-        return False
-    return facts.finished_ns - facts.arrival_ns > facts.slo_seconds * 1_000_000_000
+        return None
+    promised_ns, took_ns = facts.slo_seconds * 1_000_000_000, facts.finished_ns - facts.arrival_ns
+    if took_ns <= promised_ns:
+        return None
+    return ErrorType.SLO_VIOLATION if took_ns - facts.client_ns > promised_ns else ErrorType.CLIENT_SLOW

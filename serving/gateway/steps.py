@@ -50,12 +50,10 @@ class Steps:
         self._desk, self._secret, self._limits = desk, secret, limits
 
     async def serve(
-        self, scope: Scope, view: View, tenant: Tenant | None, attempt: Attempt, client: Client, answer: Answer
+        self, scope: Scope, view: View, tenant: Tenant, attempt: Attempt, client: Client, answer: Answer
     ) -> None:
         """Everything between the opening and the end. Raises Refusal or ClientGone; anything else is our fault."""
         headers, limits = Headers(scope=scope), self._limits
-        if tenant is None:
-            raise errors.unauthenticated()
         attempt.note_tenant(tenant)
         raw = await client.body(_declared(headers), limits.body_bytes, limits.body_s)
         call = await beside(len(raw), read_call, scope["path"], raw)

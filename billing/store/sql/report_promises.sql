@@ -1,6 +1,6 @@
 -- Each tenant's attempts of its own billing month against its promise, judged as the alerts judge: successes by their latency,
 -- failures as above every bound, a client that left only when it was late already, refused and faulty attempts have no say.
--- Latencies are of successes, the 99th percentile by nearest rank.
+-- Being slow to send or to read is the client's own. Latencies are of successes, the 99th percentile by nearest rank.
 SELECT
     tenant, judged_attempts, failed_attempts, above_slo, above_yellow, above_red,
     if(empty(latencies), NULL, latencies[intDiv(length(latencies) + 1, 2)]) AS p50_ns,
@@ -24,7 +24,8 @@ FROM
             transform(tenant, {tenants:Array(String)}, {yellow_ns:Array(Int64)}, toInt64(0)) AS yellow,
             transform(tenant, {tenants:Array(String)}, {red_ns:Array(Int64)}, toInt64(0)) AS red,
             status IN ('server_error', 'timeout') AS failed,
-            multiIf(failed, 9223372036854775807, status = 'ok' OR (status = 'client_abort' AND latency_ns > slo), assumeNotNull(latency_ns), -1) AS late
+            ifNull(error_type, '') = 'client_slow' AS waited,
+            multiIf(failed, 9223372036854775807, status = 'ok' OR (status = 'client_abort' AND NOT waited AND latency_ns > slo), if(waited, slo, assumeNotNull(latency_ns)), -1) AS late
         FROM usage
         WHERE tenant IN {tenants:Array(String)}
             AND toUnixTimestamp64Nano(arrival) >= transform(tenant, {tenants:Array(String)}, {from_ns:Array(Int64)}, toInt64(0))

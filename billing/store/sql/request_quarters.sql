@@ -2,7 +2,7 @@
 SELECT
     tenant, ifNull(adapter, {base:String}) AS adapter_name, ifNull(engine, '') AS engine_id, status,
     at_ns - at_ns % 900000000000 AS quarter_ns,
-    count() AS requests,
+    sum(if(tenant = 'unauthenticated', attempt, 1)) AS requests,
     sum(ifNull(input_tokens, 0)) AS input_tokens_sum,
     sum(ifNull(cached_tokens, 0)) AS cached_tokens_sum,
     sum(ifNull(output_tokens_delivered, 0)) AS output_tokens_sum,
