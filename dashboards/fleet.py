@@ -34,6 +34,13 @@ FLEET_BOARD: Final = Dashboard(
             steps=_UP_STEPS,
         ),
         Stat(
+            "Catalog",
+            "1 while the catalog's file is in force; 0 while it is refused and the last good one holds.",
+            Prom("catalog_valid", names.CATALOG_VALID.name, "{{instance}}"),
+            "none",
+            steps=_UP_STEPS,
+        ),
+        Stat(
             "Gateways",
             "1 while Prometheus can scrape it.",
             Prom("targets_up", f'up{{job="{JOB}"}}', "{{instance}}"),
