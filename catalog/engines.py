@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
@@ -31,6 +32,15 @@ def _power_of_two(value: int) -> int:
     if value & (value - 1):
         raise ValueError("must be a power of two")
     return value
+
+
+def _as_json(value: Any) -> Any:
+    """A value as vLLM reads it, in JSON: a catalog's decimals are exact, vLLM's numbers are floats."""
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, dict):
+        return {name: _as_json(inner) for name, inner in value.items()}
+    return [_as_json(inner) for inner in value] if isinstance(value, list) else value
 
 
 Flag = Annotated[str, AfterValidator(engine_flags.canonical)]
@@ -79,6 +89,7 @@ class Engine(Value):
     @field_validator("vllm", mode="before")
     @classmethod
     def _flags_are_named_once(cls, given: Any) -> Any:
+        given = _as_json(given)
         names = [str(name).removeprefix("--").replace("_", "-") for name in given] if isinstance(given, dict) else []
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"{', '.join(twice)} is given twice")

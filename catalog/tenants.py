@@ -46,7 +46,7 @@ class Quotas(Value):
     tokens_per_minute: Quota | None = None
     kv_blocks_in_flight: Quota | None = None
     seats_in_flight: Quota | None = None
-    max_choices: Annotated[int, Field(ge=1, le=1024)] = 8
+    max_choices: Annotated[int, Field(ge=1, le=1024), refuse_bool] = 8
     monthly_budget: Price | None = None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -37,7 +38,7 @@ def check(
     if found := list(_flag_problems(catalog)):
         raise CatalogInvalid(str(file), found)
     facts = {
-        "file": str(file),
+        "file": os.fsencode(file).decode("utf-8", "backslashreplace"),
         "version": version(catalog),
         "engines": len(catalog.engines),
         "adapters": len(catalog.adapters),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,7 @@ def problems(path: str, value: Any) -> list[str]:
         ("tenants.0.slo.p99_seconds", "1500000", "less than or equal to 3600"),
         ("tenants.0.quotas", {"requests_per_minute": 0}, "greater than or equal to 1"),
         ("tenants.0.quotas", {"tokens_per_minute": True}, "must be a number"),
+        ("tenants.0.quotas", {"max_choices": True}, "must be a number"),
         ("tenants.0.time_zone", "Factory", "not a time zone of the IANA database"),
         ("tenants.0.time_zone", "localtime", "not a time zone"),
         ("tenants.0.time_zone", "posixrules", "not a time zone"),
@@ -182,6 +184,12 @@ def test_rented_intervals_tile_time(rented: list[tuple[str, str | None]], words:
         {"start": f"{start}T00:00:00Z"} | ({"until": f"{until}T00:00:00Z"} if until else {}) for start, until in rented
     ]
     assert any(words in problem for problem in problems("engines.0.rented", intervals))
+
+
+def test_flags_of_vllm_keep_their_numbers_as_json_has_them() -> None:
+    flags = {"hf-overrides": {"rope": {"factor": 1.5, "list": [0.5, 2, True, "x"]}}}
+    (engine,) = changed("engines.0.vllm", flags).engines
+    assert json.loads(json.dumps(engine.vllm)) == flags
 
 
 def test_a_key_written_in_place_of_its_hash_is_not_shown() -> None:
