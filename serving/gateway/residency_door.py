@@ -92,7 +92,8 @@ class ResidencyDoor:
 
     def copies(self) -> frozenset[str]:
         """Hashes of the adapter copies that the engine or the catalog uses."""
-        return self._shelf.hashes(self._door.resident() | self._tier.keys() | self._loading.keys())
+        held = {name for name, entry in self._tier.items() if entry.in_flight}
+        return self._shelf.hashes(self._door.resident() | held | self._loading.keys())
 
     async def hold(self, adapter: Adapter, cause: LoadCause, strictness: Fraction) -> Held:
         """Make the adapter resident and keep it so until `release`.

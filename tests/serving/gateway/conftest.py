@@ -213,6 +213,7 @@ def run_bench(tmp_path: Path) -> RunBench:
         start: bool = False,
         buffer_bytes: int = 64 << 20,
         forwarder: Forwarder | None = None,
+        collect: Callable[[frozenset[str]], None] = lambda used: None,
     ) -> None:
         async def main() -> None:
             clock = ManualClock()
@@ -246,6 +247,7 @@ def run_bench(tmp_path: Path) -> RunBench:
                 limits=limits,
                 operator_token=operator_token,
                 catalog_poll_s=0.01,
+                collect_adapters=collect,
                 forwarder=forwarder,
             )
             bench = Bench(tmp_path, clock, engine, gateway, spool, metrics, disk, source, path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from catalog.load import CatalogInvalid, load
+from serving.gateway import build
 from serving.gateway.catalog_source import CatalogSource
 from telemetry.engine_time import LoadCause
 
@@ -185,3 +187,31 @@ def test_whatever_goes_wrong_in_reading_leaves_the_last_good_one(tmp_path: Path,
     assert source.read() is None
     assert source.last_error is not None
     assert "no room" in str(source.last_error)
+
+
+def test_copies_that_neither_the_catalog_nor_the_engine_has_are_let_go(
+    run_bench: Run, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "TIDY_S", 0.01)
+    told: list[frozenset[str]] = []
+
+    def copy(path: str) -> str:
+        return hashlib.sha256(path.encode()).hexdigest()
+
+    async def until(*paths: str) -> None:
+        async with asyncio.timeout(5):
+            while not told or told[-1] != {copy(path) for path in paths}:
+                await asyncio.sleep(0.01)
+
+    async def test(bench: Any) -> None:
+        await bench.post(ask(model="coder"))
+        await until("/adapters/coder", "/adapters/lingo")
+        text = bench.catalog_path.read_text()
+        bench.catalog_path.write_text(text.replace("/adapters/lingo", "/adapters/lingo-2"))
+        # The engine still has the old version: a request might be using it.
+        await until("/adapters/coder", "/adapters/lingo", "/adapters/lingo-2")
+        await bench.engine.evict_adapter(f"lingo@{copy('/adapters/lingo')[:8]}")
+        await bench.engine.evict_adapter(f"coder@{copy('/adapters/coder')[:8]}")
+        await until("/adapters/coder", "/adapters/lingo-2")
+
+    run_bench(test, start=True, collect=told.append)
