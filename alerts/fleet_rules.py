@@ -49,6 +49,16 @@ FLEET_RULES: Final = GroupRows(
             board=FLEET,
         ),
         AlertRow(
+            name="LoraCatalogRefused",
+            promise="catalog",
+            severity="warning",
+            expr=f"{names.CATALOG_VALID.name} == 0",
+            for_=lambda p: p.fleet.catalog_for,
+            summary="Gateway {{ $labels.instance }} does not take the catalog's file",
+            description="The file cannot be used, so the last good catalog holds: what was changed since is not in force.",
+            board=FLEET,
+        ),
+        AlertRow(
             name="LoraTargetGone",
             promise="alive",
             severity="critical",

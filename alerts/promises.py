@@ -90,6 +90,7 @@ class Fleet:
     kv_saturated: Decimal = Decimal("0.95")
     kv_for: int = 5 * MINUTE
     engine_down_for: int = MINUTE
+    catalog_for: int = 5 * MINUTE
     target_gone_for: int = 2 * MINUTE
     stuck_window: int = 10 * MINUTE
     stuck_for: int = 5 * MINUTE

@@ -100,7 +100,7 @@ MAY_BE_EMPTY = {
 def declared() -> dict[str, Any]:
     """The example catalog, on a small engine; everyone pays for what it costs, except freeride, who pays next to nothing."""
     raw: dict[str, Any] = yaml.safe_load((ROOT / "examples" / "catalog.yaml").read_text())
-    raw["engines"][0] |= {"max_cpu_loras": 4, "kv_cache_bytes": 48 << 20, "memory_bytes": 27 << 20}
+    raw["engines"][0] |= {"max_cpu_loras": 4, "kv_cache_bytes": 27 << 20, "memory_bytes": 27 << 20}
     for tenant in raw["tenants"]:
         tenant["slo"] = {"p99_seconds": KEPT}
         tenant["plan"] = {"kind": "cost_plus", "margin": "0.25"}
