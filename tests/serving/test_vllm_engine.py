@@ -324,7 +324,12 @@ def test_stopped_in_order_it_leaves_no_process_and_every_nanosecond_has_an_owner
 
     (counters,) = (value for value in world.values if isinstance(value, EngineCounters) and value.final)
     taken = world.attempts.values()
-    counted = Counted(len(taken), sum(one.input_tokens for one in taken), sum(one.output_tokens for one in taken))
+    counted = Counted(
+        attempts=len(taken),
+        prompt_tokens=sum(one.input_tokens for one in taken),
+        output_tokens=sum(one.output_tokens for one in taken),
+        cached_tokens=sum(one.cached_tokens or 0 for one in taken),
+    )
     gaps = explain(counters, counted)
     assert [gap.unexplained for gap in gaps] == [0] * len(gaps), gaps
     assert sum(counters.requests.values()) == counters.meter["requests"] - counters.meter["aborted_requests"]
