@@ -10,16 +10,11 @@ from billing.facts import HOUR_NS
 from billing.periods import to_datetime
 from catalog.model import Catalog
 from telemetry.engine_time import Opened
+from telemetry.instants import misplaced
 from telemetry.usage import QUARTER_NS, UNAUTHENTICATED, Status, UsageRecord
 
 LOST_AFTER_NS: Final = HOUR_NS
 """An attempt that has not closed this long after it arrived never will: no request may run that long."""
-
-OLDEST_NS: Final = 1_577_836_800 * 1_000_000_000
-"""2020-01-01 UTC: nothing that is billed is older, so an instant before it is a broken clock."""
-
-AHEAD_NS: Final = 24 * HOUR_NS
-"""Clocks differ; one that is further ahead than this is broken."""
 
 LONGEST_NS: Final = 24 * HOUR_NS
 """An attempt that would have run longer than this did not."""
@@ -72,15 +67,6 @@ def absurdities(record: UsageRecord, now_ns: int) -> list[str]:
         if not -QUARTER_NS < part.start_ns - record.arrival_ns <= LONGEST_NS:
             found.append(f"slice at {part.start_ns} is not of an attempt that arrived at {record.arrival_ns}")
     return found
-
-
-def misplaced(name: str, at_ns: int, now_ns: int) -> list[str]:
-    """Why the instant cannot be one of a thing that happened; empty when it can."""
-    if at_ns < OLDEST_NS:
-        return [f"{name} {at_ns} is before 2020"]
-    if at_ns > now_ns + AHEAD_NS:
-        return [f"{name} {at_ns} is in the future"]
-    return []
 
 
 def is_lost(opened: Opened, lives: Iterable[Life], now_ns: int) -> bool:

@@ -7,11 +7,14 @@ from telemetry.otlp_decode import (
     COLUMNS,
     Batch,
     EventRow,
+    Rejected,
     SpanEvent,
     SpanLink,
     SpanRow,
+    json_message,
     parse_line,
     parse_protobuf_traces,
+    sift,
 )
 from telemetry.otlp_encode import event_line, span_line, spans_line
 
@@ -20,12 +23,15 @@ __all__ = [
     "Batch",
     "EventRow",
     "LineInvalid",
+    "Rejected",
     "SpanEvent",
     "SpanLink",
     "SpanRow",
     "event_line",
+    "json_message",
     "parse_line",
     "parse_protobuf_traces",
+    "sift",
     "span_line",
     "spans_line",
 ]

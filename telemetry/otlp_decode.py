@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import base64
 import json
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -22,6 +24,8 @@ from telemetry.otlp_values import attributes, enum_name, hex_id, instant, items,
 _KINDS: Final = ("Unspecified", "Internal", "Server", "Client", "Producer", "Consumer")
 _STATUS: Final = ("Unset", "Ok", "Error")
 _OWN_EVENTS: Final = "loraledger."
+_DIGITS: Final = 40
+"""More digits than any 64-bit integer has; Python would refuse thousands, and with them the whole line."""
 
 COLUMNS: Final = (
     "Timestamp", "TraceId", "SpanId", "ParentSpanId", "TraceState", "SpanName", "SpanKind", "ServiceName", "ResourceAttributes",
@@ -117,23 +121,46 @@ class EventRow:
 
 
 @dataclass(frozen=True, slots=True)
+class Rejected:
+    """A span or log record that cannot be taken, `raw` as it came; `event` when it says that it is an event of the ledger."""
+
+    reason: str
+    raw: Any
+    event: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Batch:
     """What one line or message holds. `ignored` counts log records that are not events of the ledger."""
 
     spans: list[SpanRow] = field(default_factory=list)
     events: list[EventRow] = field(default_factory=list)
     ignored: int = 0
+    rejected: list[Rejected] = field(default_factory=list)
 
 
 def parse_line(line: str | bytes) -> Batch:
     """Rows of one line of OTLP/JSON. Raises LineInvalid, and takes nothing of the line, when any part of it is unsound."""
+    return parse_message(json_message(line))
+
+
+def json_message(line: str | bytes) -> Any:
+    """What the text says; numbers that JSON has no place for, or nobody a use for, as text. Raises LineInvalid when it is no JSON."""
     try:
-        raw = json.loads(line)
+        return json.loads(line, parse_int=_whole_number, parse_float=_number, parse_constant=str)
     except RecursionError as error:
         raise LineInvalid("nested too deeply") from error
     except ValueError as error:
         raise LineInvalid(f"not JSON: {error}") from error
-    return parse_message(raw)
+
+
+def _whole_number(digits: str) -> int | str:
+    return int(digits) if len(digits) <= _DIGITS else digits
+
+
+def _number(digits: str) -> float | str:
+    value = float(digits)
+    return value if math.isfinite(value) else digits
 
 
 def parse_protobuf_traces(data: bytes) -> Batch:
@@ -157,23 +184,85 @@ def protobuf_message(data: bytes) -> dict[str, Any]:
 
 
 def parse_message(raw: Any) -> Batch:
-    """Rows of an OTLP/JSON object. Raises LineInvalid."""
+    """Rows of an OTLP/JSON object. Raises LineInvalid when any part is unsound."""
+    batch = sift(raw)
+    if batch.rejected:
+        raise LineInvalid(batch.rejected[0].reason)
+    return batch
+
+
+def sift(raw: Any) -> Batch:
+    """Rows of an OTLP/JSON object, and each span and log record that is unsound beside them. LineInvalid when it is no OTLP at all."""
     if not isinstance(raw, dict) or not ("resourceSpans" in raw or "resourceLogs" in raw):
         raise LineInvalid("neither resourceSpans nor resourceLogs")
+    for key in ("resourceSpans", "resourceLogs"):
+        if raw.get(key) is not None and not isinstance(raw[key], list):
+            raise LineInvalid(f"{key} is not a list of objects")
+    batch, ignored = Batch(), 0
+    for of_resource in raw.get("resourceSpans") or ():
+        known: dict[int, dict[str, str]] = {}
+        for resource, scope, span in _leaves(of_resource, "scopeSpans", "spans", batch.rejected):
+            try:
+                if id(resource) not in known:
+                    known[id(resource)] = attributes(resource)
+                batch.spans.append(_span(span, known[id(resource)], scope))
+            except (LineInvalid, RecursionError) as error:
+                batch.rejected.append(Rejected(_why(error), span))
+    for of_resource in raw.get("resourceLogs") or ():
+        for _, _, record in _leaves(of_resource, "scopeLogs", "logRecords", batch.rejected):
+            try:
+                event = _event(record)
+            except (LineInvalid, RecursionError) as error:
+                batch.rejected.append(Rejected(_why(error), record, event=is_event(record)))
+            else:
+                ignored += event is None
+                batch.events.extend([event] if event is not None else [])
+    return Batch(batch.spans, batch.events, ignored, batch.rejected)
+
+
+def is_event(record: Any) -> bool:
+    """Whether a log record says that it is an event of the ledger, however unsound it is otherwise."""
+    if not isinstance(record, dict):
+        return False
+    listed = record.get("attributes")
+    named = (
+        [pair.get("value") for pair in listed if isinstance(pair, dict) and pair.get("key") == "event.name"]
+        if isinstance(listed, list)
+        else []
+    )
+    names = [record.get("eventName"), *(value.get("stringValue") for value in named if isinstance(value, dict))]
+    return any(isinstance(name, str) and name.startswith(_OWN_EVENTS) for name in names)
+
+
+def _leaves(
+    of_resource: Any, middle: str, inner: str, rejected: list[Rejected]
+) -> Iterator[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]:
+    """Each span or log record with its resource and scope; what is not even an object on the way is rejected."""
     try:
-        spans = [
-            _span(span, resource, scope)
-            for of_resource in items(raw, "resourceSpans")
-            for resource in [attributes(message(of_resource, "resource"))]
-            for of_scope in items(of_resource, "scopeSpans")
-            for scope in [message(of_scope, "scope")]
-            for span in items(of_scope, "spans")
-        ]
-        events = [_event(record) for record in _each(raw, "resourceLogs", "scopeLogs", "logRecords")]
-    except RecursionError as error:
-        raise LineInvalid("nested too deeply") from error
-    own = [event for event in events if event is not None]
-    return Batch(spans, own, len(events) - len(own))
+        resource, scopes = message(of_resource, "resource"), items(of_resource, middle, of=object)
+    except (LineInvalid, AttributeError) as error:
+        rejected.append(Rejected(_why(error, f"one of resource{middle.removeprefix('scope')}"), of_resource))
+        return
+    for of_scope in scopes:
+        try:
+            scope, leaves = message(of_scope, "scope"), items(of_scope, inner, of=object)
+        except (LineInvalid, AttributeError) as error:
+            rejected.append(Rejected(_why(error, f"one of {middle}"), of_scope))
+            continue
+        for leaf in leaves:
+            if isinstance(leaf, dict):
+                yield resource, scope, leaf
+            else:
+                rejected.append(Rejected(f"one of {inner} is not an object", leaf))
+
+
+def _why(error: Exception, what: str = "it") -> str:
+    match error:
+        case LineInvalid():
+            return error.reason
+        case RecursionError():
+            return "nested too deeply"
+    return f"{what} is not an object"
 
 
 def _span(span: dict[str, Any], resource: dict[str, str], scope: dict[str, Any]) -> SpanRow:

@@ -2,46 +2,44 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
 from datetime import datetime
+from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from billing.attempts import misplaced
 from billing.periods import to_ns
 from billing.store import quarantine
 from billing.store.clickhouse import Ledger
-from billing.store.errors import StoreError
-from billing.store.quarantine import Entry
+from billing.store.rows import text_hash
+from billing.store.sorting import Sorted, event_fault, sort
+from billing.store.sources import Line, Skipped, Source, SourceMissing, SourceUnreadable, find, size
 from billing.store.usage import Booked, Candidate, book, readable
 from catalog.model import Catalog
-from telemetry.engine_time import (
-    MINUTE_NS,
-    AdapterLoad,
-    EngineCounters,
-    EngineSession,
-    MeterWindow,
-    Opened,
-    PrefixReshare,
-)
-from telemetry.engine_time import NotConserved as WindowNotConserved
-from telemetry.names import Attr, EventName
-from telemetry.otlp import COLUMNS, EventRow, LineInvalid, SpanRow, parse_line
-from telemetry.spool import read_spool
+from telemetry.names import Attr
+from telemetry.otlp import COLUMNS, EventRow, SpanRow
+
+__all__ = ["IngestReport", "Skipped", "SourceMissing", "ingest", "take_again", "take_event"]
 
 Progress = Callable[[int, int], None]
 """Called with bytes done and bytes in all."""
 
 _BATCH_LINES: Final = 2_000
 _BATCH_BYTES: Final = 16 << 20
+_DAY_NS: Final = 86_400_000_000_000
+_DAYS: Final = 50
+"""Of spans in one insert: the engine refuses a block that is spread over more than a hundred partitions, and one is a day."""
+_REASONS: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
 class IngestReport:
-    """What was taken. `records` are new usage records, `duplicates` what was there already, `torn` files with an unfinished last line."""
+    """What was taken. `records` are new usage records, `duplicates` what was there already, `torn` files with an unfinished last line.
+
+    `dropped` counts spans and lines that are unsound and no facts of the ledger; `reasons` says why. `skipped` are files that could not be read.
+    """
 
     files: int = 0
     lines: int = 0
@@ -51,27 +49,13 @@ class IngestReport:
     duplicates: int = 0
     quarantined: int = 0
     torn: int = 0
+    dropped: int = 0
+    reasons: tuple[str, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
 
     def __add__(self, other: IngestReport) -> IngestReport:
-        return IngestReport(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
-
-
-class SourceMissing(StoreError):
-    """A path to ingest does not exist or cannot be read."""
-
-    def __init__(self, path: Path, fact: str) -> None:
-        self.path = path
-        super().__init__(f"could not ingest {path}: {fact}; give a spool directory or a .jsonl file")
-
-
-@dataclass(slots=True)
-class _Batch:
-    spans: list[SpanRow] = field(default_factory=list)
-    events: list[EventRow] = field(default_factory=list)
-    plain: list[Candidate] = field(default_factory=list)
-    bad: list[Entry] = field(default_factory=list)
-    lines: int = 0
-    size: int = 0
+        sums = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)}
+        return IngestReport(**{**sums, "reasons": tuple(dict.fromkeys(sums["reasons"]))[:_REASONS]})
 
 
 def ingest(
@@ -79,11 +63,12 @@ def ingest(
 ) -> IngestReport:
     """Take everything new under `paths` (files, or directories of `.jsonl` files); memory stays bounded.
 
-    A bad line goes to quarantine with its reason and stops nothing. SourceMissing when a path is not there.
+    A fact that cannot be booked goes to quarantine with its reason, what is not ours and unsound is dropped, a file that cannot be read is
+    skipped, and none of them stops anything. SourceMissing when a path is not there.
     """
-    files = [file for path in paths for file in _files(path)]
-    total = sum(file.stat().st_size for file in files)
-    report, done = IngestReport(files=len(files)), 0
+    files, skipped = find(paths)
+    total = sum(size(file) for file in files)
+    report, done = IngestReport(files=len(files), skipped=tuple(skipped)), 0
     for file in files:
         before = done
 
@@ -91,8 +76,12 @@ def ingest(
             if progress is not None:
                 progress(before + offset, total)
 
-        report += _file(ledger, file, catalog, now, at)
-        done = before + file.stat().st_size
+        try:
+            for part in _file(ledger, file, catalog, now, at):
+                report += part
+        except SourceUnreadable as error:
+            report += IngestReport(skipped=(Skipped(str(file), error.fact),))
+        done = before + size(file)
         if progress is not None:
             progress(min(done, total), total)
     return report
@@ -103,137 +92,86 @@ def take_again(ledger: Ledger, line: str, source: str, catalog: Catalog, now: da
 
     What a line of usage says is judged as ever: a record with a fault waits in quarantine as such.
     """
-    batch = _Batch()
-    _sort(line, source, batch, to_ns(now))
-    if batch.bad or any(not readable(candidate) for candidate in batch.plain):
+    found = Sorted()
+    sort(Line(0, line, len(line)), source, found, to_ns(now))
+    if found.bad or found.dropped or any(not readable(candidate) for candidate in found.records):
         return False
-    _store(ledger, batch, catalog, now)
+    _store(ledger, found, catalog, now)
     return True
 
 
 def take_event(ledger: Ledger, event: EventRow, now: datetime) -> bool:
     """Take one event that was not what its name promises; whether it is now. Otherwise nothing happens."""
-    if _fault(event, to_ns(now)):
+    if event_fault(event, to_ns(now)):
         return False
     _insert_events(ledger, _new_events(ledger, [event]))
     return True
 
 
-def _files(path: Path) -> Sequence[Path]:
-    try:
-        if path.is_dir():
-            return sorted(path.glob("*.jsonl"))
-        path.open("rb").close()
-    except OSError as error:
-        raise SourceMissing(path, error.strerror or str(error)) from error
-    return [path]
+def _file(
+    ledger: Ledger, path: Path, catalog: Catalog, now: datetime, at: Callable[[int], None]
+) -> Iterator[IngestReport]:
+    """What each batch brought: a file that breaks in the middle has brought those before."""
+    with Source(path) as source:
+        if not (identity := source.identity()):
+            yield IngestReport(torn=int(identity is None))
+            return
+        offset, prefix = source.resume(ledger.read("ingested_offsets", {"file": identity}))
+        batch, end = Sorted(), offset
 
+        def commit() -> IngestReport:
+            nonlocal batch, offset
+            report = _store(ledger, batch, catalog, now)
+            source.hashed(prefix, offset, end)
+            batch, offset = Sorted(), end
+            _remember(ledger, identity, offset, prefix.hexdigest(), path, now)
+            at(offset)
+            return report
 
-def _file(ledger: Ledger, path: Path, catalog: Catalog, now: datetime, at: Callable[[int], None]) -> IngestReport:
-    with path.open("rb") as stream:
-        first = stream.readline()
-        if not first.endswith(b"\n"):
-            return IngestReport(torn=1 if first else 0)
-        identity = hashlib.sha256(first).hexdigest()
-        offset, prefix = _resume(ledger, identity, path)
-        report, batch, end = IngestReport(), _Batch(), offset
-        stream.seek(offset)
-
-        def commit() -> None:
-            nonlocal report, batch, offset
-            if batch.lines:
-                report += _store(ledger, batch, catalog, now)
-                prefix.update(stream.read(end - offset))
-                batch, offset = _Batch(), end
-                _remember(ledger, identity, offset, prefix.hexdigest(), path, now)
-                at(offset)
-
-        for end, line in read_spool(path, offset):
-            _sort(line, f"{path.name}, byte {end}", batch, to_ns(now))
-            batch.size += len(line)
+        for line in source.lines(offset):
+            end = line.end
+            sort(line, path.name, batch, to_ns(now))
             if batch.lines >= _BATCH_LINES or batch.size >= _BATCH_BYTES:
-                commit()
-        commit()
-        tail = stream.readline()
-        return report + IngestReport(torn=1 if tail and not tail.endswith(b"\n") else 0)
+                yield commit()
+        if batch.lines:
+            yield commit()
+        yield IngestReport(torn=int(source.torn(offset)))
 
 
-def _sort(line: str, source: str, batch: _Batch, now_ns: int) -> None:
-    batch.lines += 1
-    if '"resourceSpans"' not in line and '"resourceLogs"' not in line:
-        batch.plain.append(Candidate(line, source, plain=True))
-        return
-    try:
-        parsed = parse_line(line)
-    except LineInvalid as error:
-        batch.bad.append(Entry("line", source, error.reason, line))
-        return
-    for span in parsed.spans:
-        wrong = misplaced("startTimeUnixNano", span.timestamp, now_ns)
-        wrong += [fault for event in span.events for fault in misplaced("timeUnixNano", event.timestamp, now_ns)]
-        if wrong:
-            reason = f"span {span.trace_id}:{span.span_id}: {'; '.join(wrong)}"
-            batch.bad.append(Entry("line", source, reason, json.dumps(asdict(span), sort_keys=True)))
-        else:
-            batch.spans.append(span)
-    for event in parsed.events:
-        if fault := _fault(event, now_ns):
-            placed = None if misplaced("", event.at_ns, now_ns) else event.at_ns
-            reason = f"{event.name} {event.emitter}:{event.seq}: {fault}"
-            batch.bad.append(Entry("line", source, reason, event.body, placed, "", event.emitter, event.seq))
-        else:
-            batch.events.append(event)
-
-
-def _fault(event: EventRow, now_ns: int) -> str | None:
-    """Why the event's body is not the value that its name promises; None when it is, and for names that the ledger only keeps."""
-    if wrong := misplaced("timeUnixNano", event.at_ns, now_ns):
-        return wrong[0]
-    try:
-        match event.name:
-            case EventName.WINDOW:
-                window = MeterWindow.from_json(event.body)
-                window.check()
-                if wrong := misplaced("end_ns", window.end_ns, now_ns):
-                    return wrong[0]
-                if not 0 < window.end_ns - window.start_ns <= MINUTE_NS - window.start_ns % MINUTE_NS:
-                    return f"window [{window.start_ns}, {window.end_ns}) is not inside one UTC minute"
-            case EventName.LOAD:
-                load = AdapterLoad.from_json(event.body)
-                return next(iter(misplaced("start_ns", load.start_ns, now_ns)), None)
-            case EventName.SESSION:
-                session = EngineSession.from_json(event.body)
-                return next(iter(misplaced("at_ns", session.at_ns, now_ns)), None)
-            case EventName.COUNTERS:
-                EngineCounters.from_json(event.body)
-            case EventName.RESHARE:
-                line = PrefixReshare.from_json(event.body)
-                line.check()
-                return next(iter(misplaced("at_ns", line.at_ns, now_ns)), None)
-            case EventName.OPENED:
-                opened = Opened.from_json(event.body)
-                return next(iter(misplaced("arrival_ns", opened.arrival_ns, now_ns)), None)
-    except WindowNotConserved as error:
-        return str(error)
-    except (KeyError, TypeError, ValueError) as error:
-        return f"{type(error).__name__}: {error}"
-    return None
-
-
-def _store(ledger: Ledger, batch: _Batch, catalog: Catalog, now: datetime) -> IngestReport:
-    spans, events = _new_spans(ledger, batch.spans), _new_events(ledger, batch.events)
-    ledger.insert("otel_traces", COLUMNS, [list(span.as_row().values()) for span in spans])
+def _store(ledger: Ledger, batch: Sorted, catalog: Catalog, now: datetime) -> IngestReport:
+    spans, displaced = _new_spans(ledger, batch.spans)
+    events = _new_events(ledger, batch.events)
+    _insert_spans(ledger, spans)
     _insert_events(ledger, events)
     on_spans = sum(Attr.USAGE_RECORD in span.span_attributes for span in spans)
-    booked = book(ledger, batch.plain, catalog, now) if batch.plain else Booked()
+    candidates = [*batch.records, *displaced]
+    booked = book(ledger, candidates, catalog, now) if candidates else Booked()
+    waiting = len(batch.spans) - len(displaced) - len(spans)
     return IngestReport(
         lines=batch.lines,
         spans=len(spans),
         events=len(events),
         records=booked.records + on_spans,
-        duplicates=booked.duplicates + len(batch.spans) - len(spans) + len(batch.events) - len(events),
+        duplicates=booked.duplicates + waiting + len(batch.events) - len(events),
         quarantined=booked.quarantined + quarantine.put(ledger, batch.bad, now),
+        dropped=batch.dropped.total(),
+        reasons=_reasons(batch.dropped),
     )
+
+
+def _reasons(dropped: Counter[str]) -> tuple[str, ...]:
+    return tuple(reason for reason, _ in dropped.most_common(_REASONS))
+
+
+def _insert_spans(ledger: Ledger, spans: Sequence[SpanRow]) -> None:
+    days = [list(one) for _, one in groupby(sorted(spans, key=_day), _day)]
+    for first in range(0, len(days), _DAYS):
+        rows = [list(span.as_row().values()) for day in days[first : first + _DAYS] for span in day]
+        ledger.insert("otel_traces", COLUMNS, rows)
+
+
+def _day(span: SpanRow) -> int:
+    return span.timestamp // _DAY_NS
 
 
 def _insert_events(ledger: Ledger, events: Sequence[EventRow]) -> None:
@@ -254,27 +192,28 @@ def _new_events(ledger: Ledger, events: Sequence[EventRow]) -> list[EventRow]:
     return list(reversed(fresh.values()))
 
 
-def _new_spans(ledger: Ledger, spans: Sequence[SpanRow]) -> list[SpanRow]:
+def _new_spans(ledger: Ledger, spans: Sequence[SpanRow]) -> tuple[list[SpanRow], list[Candidate]]:
+    """Spans that are not there yet, and the records of those whose place another span took: ids are no secret, and whoever sends a span of
+    ours before we do must not displace a bill."""
     if not spans:
-        return []
+        return [], []
     starts = [span.timestamp for span in spans]
-    window = {"start_ns": min(starts), "end_ns": max(starts), "traces": sorted({span.trace_id for span in spans})}
-    known = {(row["TraceId"], row["SpanId"]) for row in ledger.read("known_spans", window)}
-    fresh = {(s.trace_id, s.span_id): s for s in reversed(spans) if (s.trace_id, s.span_id) not in known}
-    return list(reversed(fresh.values()))
-
-
-def _resume(ledger: Ledger, identity: str, path: Path) -> tuple[int, hashlib._Hash]:
-    """Where to go on: the longest part of this very file that was read before, recognised by its content."""
-    for row in ledger.read("ingested_offsets", {"file": identity}):
-        prefix, left = hashlib.sha256(), row["read_offset"]
-        with path.open("rb") as stream:
-            while left and (chunk := stream.read(min(left, 1 << 20))):
-                prefix.update(chunk)
-                left -= len(chunk)
-        if not left and prefix.hexdigest() == row["prefix_hash"]:
-            return row["read_offset"], prefix
-    return 0, hashlib.sha256()
+    asked = {"start_ns": min(starts), "end_ns": max(starts), "traces": sorted({span.trace_id for span in spans})}
+    taken = {
+        (row["TraceId"], row["SpanId"], row["record"])
+        for row in ledger.read("known_spans", {**asked, "attribute": Attr.USAGE_RECORD})
+    }
+    places = {(trace, span) for trace, span, _ in taken}
+    fresh, displaced = list[SpanRow](), list[Candidate]()
+    for span in spans:
+        place, record = (span.trace_id, span.span_id), span.span_attributes.get(Attr.USAGE_RECORD, "")
+        if place not in places:
+            fresh.append(span)
+            places.add(place)
+            taken.add((*place, text_hash(record) if record else ""))
+        elif record and (*place, text_hash(record)) not in taken:
+            displaced.append(Candidate(record, f"trace {span.trace_id}"))
+    return fresh, displaced
 
 
 def _remember(ledger: Ledger, identity: str, offset: int, prefix_hash: str, path: Path, now: datetime) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from billing.attempts import Life, absurdities, faults, is_lost, lost_record, misplaced
+from billing.attempts import Life, absurdities, faults, is_lost, lost_record
 from billing.periods import to_ns
 from billing.store import quarantine
 from billing.store.clickhouse import Ledger
@@ -15,8 +16,10 @@ from billing.store.quarantine import Entry
 from billing.store.rows import USAGE_COLUMNS, text_hash, usage_record, usage_row
 from catalog.model import Catalog
 from telemetry.engine_time import Opened
+from telemetry.instants import misplaced
 from telemetry.names import Attr, EventName
 from telemetry.usage import Status, UsageInvalid, UsageRecord
+from telemetry.wire import is_int64, is_text
 
 _DAY_NS: Final = 24 * 3600 * 1_000_000_000
 
@@ -36,11 +39,11 @@ class Booked:
     records: int = 0
     duplicates: int = 0
     quarantined: int = 0
+    foreign: int = 0
+    """On spans of nobody we know; they stay where they are and count for nothing."""
 
     def __add__(self, other: Booked) -> Booked:
-        return Booked(
-            self.records + other.records, self.duplicates + other.duplicates, self.quarantined + other.quarantined
-        )
+        return Booked(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))
 
 
 def book(ledger: Ledger, candidates: Iterable[Candidate], catalog: Catalog, now: datetime) -> Booked:
@@ -55,7 +58,7 @@ def book(ledger: Ledger, candidates: Iterable[Candidate], catalog: Catalog, now:
         try:
             parsed.append((_record(candidate), candidate))
         except UsageInvalid as error:
-            entries.append(Entry("line", candidate.source, str(error), candidate.text))
+            entries.append(_unread(candidate, error, now_ns))
     known = _booked(ledger, [record for record, _ in parsed])
     fresh: dict[tuple[str, int], tuple[UsageRecord, str]] = {}
     duplicates = 0
@@ -80,15 +83,15 @@ def book(ledger: Ledger, candidates: Iterable[Candidate], catalog: Catalog, now:
 
 def readable(candidate: Candidate) -> bool:
     """Whether the text is a usage record at all, sound or not."""
-    try:
-        _record(candidate)
-    except UsageInvalid:
-        return False
-    return True
+    return _tried(candidate) is not None
 
 
 def book_spans(ledger: Ledger, start_ns: int, end_ns: int, catalog: Catalog, now: datetime) -> Booked:
-    """Book the records of root spans that began in [start_ns, end_ns), a day at a time, and whatever waits in quarantine."""
+    """Book the records of root spans that began in [start_ns, end_ns), a day at a time, and whatever waits in quarantine.
+
+    Any collector may have written a span. A record is not ours, and is left alone, when it says another tenant or request than the attempt that
+    it claims to be said when it opened; or when it cannot be booked and its emitter never wrote an event: what is not ours holds nothing up.
+    """
     result = Booked()
     for day_ns in range(start_ns - start_ns % _DAY_NS, end_ns, _DAY_NS):
         window = {
@@ -97,10 +100,71 @@ def book_spans(ledger: Ledger, start_ns: int, end_ns: int, catalog: Catalog, now
             "end_ns": min(end_ns, day_ns + _DAY_NS),
         }
         found = ledger.read("usage_root_records", window)
-        result += book(
-            ledger, [Candidate(row["record"], f"otel_traces, trace {row['trace_id']}") for row in found], catalog, now
-        )
+        candidates = [Candidate(row["record"], f"otel_traces, trace {row['trace_id']}") for row in found]
+        ours = _ours(ledger, candidates, catalog, now)
+        result += book(ledger, ours, catalog, now) + Booked(foreign=len(candidates) - len(ours))
     return result + retry_usage(ledger, catalog, now)
+
+
+def _ours(ledger: Ledger, candidates: Sequence[Candidate], catalog: Catalog, now: datetime) -> list[Candidate]:
+    read = [(candidate, _tried(candidate)) for candidate in candidates]
+    records = [record for _, record in read if record is not None]
+    claims = [(_claim(candidate.text) if record is None else record.emitter) for candidate, record in read]
+    known = set()
+    if emitters := sorted(set(claims) - {""}):
+        known = {row["emitter"] for row in ledger.read("known_emitters", {"emitters": emitters})}
+    opened = {(row["emitter"], row["seq"]): (row["tenant"], row["request_id"]) for row in _opened(ledger, records)}
+    ours = []
+    for (candidate, record), emitter in zip(read, claims, strict=True):
+        if record is None:
+            genuine = emitter in known
+        elif record.identity in opened:
+            genuine = opened[record.identity] == (record.tenant, record.request_id)
+        else:
+            genuine = emitter in known or not (faults(record, catalog) + absurdities(record, to_ns(now)))
+        ours += [candidate] if genuine else []
+    return ours
+
+
+def _opened(ledger: Ledger, records: Sequence[UsageRecord]) -> list[dict[str, Any]]:
+    if not records:
+        return []
+    seqs = [record.seq for record in records]
+    emitters = sorted({record.emitter for record in records})
+    asked = {"opened": EventName.OPENED, "emitters": emitters, "low": min(seqs), "high": max(seqs)}
+    return ledger.read("opened_by_identity", asked)
+
+
+def _tried(candidate: Candidate) -> UsageRecord | None:
+    try:
+        return _record(candidate)
+    except UsageInvalid:
+        return None
+
+
+def _claim(text: str) -> str:
+    """The emitter that an unreadable record names, '' for none."""
+    return _text(_fields(text).get("emitter"))
+
+
+def _unread(candidate: Candidate, error: UsageInvalid, now_ns: int) -> Entry:
+    """An entry for a record that cannot be read, with as much of whom and when as can."""
+    found = _fields(candidate.text)
+    at_ns: Any = found.get("arrival_ns")
+    placed = at_ns if is_int64(at_ns) and not misplaced("", at_ns, now_ns) else None
+    return Entry("line", candidate.source, str(error), candidate.text, placed, _text(found.get("tenant")))
+
+
+def _text(value: Any) -> str:
+    return value if is_text(value) else ""
+
+
+def _fields(text: str) -> dict[str, Any]:
+    try:
+        raw = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return raw if isinstance(raw, dict) else {}
 
 
 def book_lost(ledger: Ledger, lives: Sequence[Life], catalog: Catalog, now: datetime) -> int:

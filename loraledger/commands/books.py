@@ -41,8 +41,8 @@ def ingest(
     dsn: Dsn = None,
     json: Json = False,
 ) -> None:
-    """Take what is new into the ledger. Ingesting twice changes nothing; bad lines are kept in quarantine with a reason,
-    and then the exit code is 1, though everything else was taken."""
+    """Take what is new into the ledger. Ingesting twice changes nothing; facts that cannot be booked are kept in quarantine with a
+    reason, and what is no readable file is skipped. Then the exit code is 1, though everything else was taken."""
     books = open_books(home, catalog, dsn)
     columns = (TextColumn("ingest"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"), TimeElapsedColumn())
     with Progress(*columns, console=console.err, transient=True, disable=json or not console.err.is_terminal) as bar:
@@ -52,10 +52,13 @@ def ingest(
         console.say_json(asdict(report))
     else:
         _summary(report)
+    wrong = [f"skipped {one.path}: {one.reason}" for one in report.skipped]
     if report.quarantined:
-        raise console.fail(
+        wrong.append(
             f"{report.quarantined:,} of {report.lines:,} lines are in quarantine; `loraledger quarantine` lists them"
         )
+    if wrong:
+        raise console.fail("\n".join(wrong))
 
 
 def _summary(report: IngestReport) -> None:
@@ -63,6 +66,11 @@ def _summary(report: IngestReport) -> None:
         f"{report.records:,} new records, {report.spans:,} spans and {report.events:,} events from {report.files:,} files; "
         f"{report.duplicates:,} were there already, {report.quarantined:,} in quarantine, {report.torn:,} unfinished last lines"
     )
+    if report.dropped:
+        console.out.print(
+            f"{report.dropped:,} spans or lines that are not ours were left out: {'; '.join(report.reasons)}",
+            markup=False,
+        )
 
 
 def close(

@@ -30,7 +30,12 @@ def usage(cut: Cut) -> dg.AssetsDefinition:
             lost = book_lost(opened, engine_lives(opened, *stretch, declared), declared, now)
         desk.progress("usage", 1, 1)
         return dg.MaterializeResult(
-            metadata={"records": booked.records, "lost": lost, "quarantined": booked.quarantined}
+            metadata={
+                "records": booked.records,
+                "lost": lost,
+                "quarantined": booked.quarantined,
+                "foreign": booked.foreign,
+            }
         )
 
     return make

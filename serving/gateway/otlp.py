@@ -17,6 +17,7 @@ from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
 from serving.gateway.client import Client
+from serving.gateway.clock import Clock
 from serving.gateway.errors import ClientGone, Refusal
 from serving.gateway.limits import Limits
 from serving.gateway.replies import reply
@@ -49,12 +50,14 @@ class _Refused(Exception):
 class SpanIntake:
     """Takes OTLP/HTTP trace messages, protobuf or JSON, gzipped or not, and appends their spans to the spool."""
 
-    def __init__(self, spool: Spool, limits: Limits) -> None:
-        self._spool, self._limits = spool, limits
+    def __init__(self, spool: Spool, limits: Limits, clock: Clock) -> None:
+        self._spool, self._limits, self._clock = spool, limits, clock
         self._in_hand = 0
         self._parsing = asyncio.Semaphore(1)
         self.spans = 0
         """Spans taken."""
+        self.rejected = 0
+        """Spans of taken messages that were not."""
         self.refused = 0
         """Messages refused."""
 
@@ -73,6 +76,7 @@ class SpanIntake:
             self.refused += 1
         else:
             self.spans += taken.spans
+            self.rejected += taken.rejected
             await _thank(send, kind, taken)
         finally:
             self._in_hand -= 1
@@ -94,7 +98,12 @@ class SpanIntake:
             # One at a time and off the event loop: requests that are being served must not wait for a parser.
             async with self._parsing:
                 taken = await asyncio.to_thread(
-                    _read, body, headers.get("content-encoding", ""), kind == PROTOBUF, limits.body_bytes
+                    _read,
+                    body,
+                    headers.get("content-encoding", ""),
+                    kind == PROTOBUF,
+                    limits.body_bytes,
+                    self._clock.utc_ns(),
                 )
         except LineInvalid as error:
             raise _Refused(400, error.reason) from error
@@ -116,7 +125,7 @@ class SpanIntake:
             raise _Refused(503, "not on disk yet") from error
 
 
-def _read(body: bytes, encoding: str, protobuf: bool, limit: int) -> Received:
+def _read(body: bytes, encoding: str, protobuf: bool, limit: int, now_ns: int) -> Received:
     if encoding not in ("", "identity", "gzip"):
         raise LineInvalid(f"content-encoding {encoding!r} is not gzip")
     if encoding == "gzip":
@@ -129,19 +138,21 @@ def _read(body: bytes, encoding: str, protobuf: bool, limit: int) -> Received:
             raise LineInvalid(f"more than {limit} bytes when unpacked")
         if not unpacker.eof:
             raise LineInvalid("the gzip data ends too early")
-    return received(body, protobuf=protobuf)
+    return received(body, protobuf=protobuf, now_ns=now_ns)
 
 
 async def _thank(send: Send, kind: str, taken: Received) -> None:
-    note = f"{taken.stripped} usage records were taken out" if taken.stripped else ""
-    if note:
-        log.warning("spans sent to %s carried usage records: %s", TRACES, note)
+    """An ExportTraceServiceResponse; what was not taken is its partial success, which the sender must not send again."""
+    if taken.note:
+        log.warning("spans sent to %s: %d taken, %d rejected: %s", TRACES, taken.spans, taken.rejected, taken.note)
     if kind == JSON:
-        body = json.dumps({"partialSuccess": {"errorMessage": note}} if note else {}).encode()
+        partial = {"rejectedSpans": str(taken.rejected), "errorMessage": taken.note}
+        body = json.dumps({"partialSuccess": partial} if taken.note else {}).encode()
     else:
         answer = ExportTraceServiceResponse()
-        if note:
-            answer.partial_success.error_message = note
+        if taken.note:
+            answer.partial_success.rejected_spans = taken.rejected
+            answer.partial_success.error_message = taken.note
         body = answer.SerializeToString()
     await reply(send, 200, body, {"content-type": kind})
 

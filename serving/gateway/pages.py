@@ -34,7 +34,7 @@ class Pages:
         self._desk, self._source, self._snapshot = desk, source, snapshot
         self._limits, self._operator_token = limits, operator_token
         self._devices = Devices(desk.engine.gpu_count if desk.engine is not None else 1)
-        self._intake = SpanIntake(desk.spool, limits)
+        self._intake = SpanIntake(desk.spool, limits, desk.clock)
         self._scraping = asyncio.Lock()
         self._created = desk.clock.utc_ns() // 1_000_000_000
 

@@ -18,8 +18,8 @@ from billing.store.ingest import ingest
 from billing.store.usage import book_spans
 from catalog.model import Catalog
 from telemetry.engine_time import EngineSession, SessionEvent
-from telemetry.names import EventName
-from telemetry.otlp import event_line, span_line
+from telemetry.names import Attr, EventName
+from telemetry.otlp import COLUMNS, event_line, parse_line, span_line
 from telemetry.usage import Slice, Status, UsageRecord
 
 S = 1_000_000_000
@@ -49,12 +49,8 @@ def session(at_ns: int) -> str:
 
 BAD: dict[str, tuple[str | bytes, str]] = {
     "no JSON": ("{", "not JSON"),
-    "a torn line in the middle": ('{"resourceSpans":[{"scopeSpans":[', "not JSON"),
     "bytes that are no text": (b"\xff\xfe{}", "not JSON"),
     "JSON that is no object": ("[1,2,3]", "schema is not loraledger.usage/1"),
-    "OTLP with a list for an object": ('{"resourceSpans":[[]]}', "resourceSpans"),
-    "OTLP with a number for a name": ('{"resourceSpans":[{"scopeSpans":[{"spans":[{"name":1}]}]}]}', "startTimeUnixNano"),
-    "nested beyond reason": ('{"resourceSpans":' + "[" * 100_000, "nested too deeply"),
     "an unknown version": (raw(schema="loraledger.usage/9"), "schema is not loraledger.usage/1"),
     "an unknown field": (raw(colour="red"), "unknown fields: colour"),
     "an unknown status": (raw(status="fine"), "'fine' is not a valid Status"),
@@ -70,11 +66,17 @@ BAD: dict[str, tuple[str | bytes, str]] = {
     "usage from the future": (usage(arrival_ns=FUTURE, finished_ns=FUTURE + 1), f"arrival_ns {FUTURE} is in the future"),
     "usage from 1970": (usage(arrival_ns=1, finished_ns=2), "arrival_ns 1 is before 2020"),
     "a tenant nobody knows": (usage(tenant="ghost"), "tenant 'ghost' is not in the catalog"),
-    "a span from the future": (span(FUTURE), f"startTimeUnixNano {FUTURE} is in the future"),
-    "a span from 1970": (span(1), "startTimeUnixNano 1 is before 2020"),
     "a session from the future": (session(FUTURE), f"at_ns {FUTURE} is in the future"),
 }  # fmt: skip
-TIMELESS = ("a span", "usage from", "a torn", "no JSON", "bytes", "JSON", "OTLP", "nested", "an unknown", "half", "more than 64")  # fmt: skip
+TIMELESS = ("usage from", "no JSON", "bytes", "JSON that", "half")
+FOREIGN: dict[str, tuple[str, str]] = {
+    "a torn line in the middle": ('{"resourceSpans":[{"scopeSpans":[', "not JSON"),
+    "OTLP with a list for an object": ('{"resourceSpans":[[]]}', "resourceSpans"),
+    "OTLP with a number for a name": ('{"resourceSpans":[{"scopeSpans":[{"spans":[{"name":1}]}]}]}', "startTimeUnixNano"),
+    "nested beyond reason": ('{"resourceSpans":' + "[" * 100_000, "nested too deeply"),
+    "a span from the future": (span(FUTURE), f"startTimeUnixNano {FUTURE} is in the future"),
+    "a span from 1970": (span(1), "startTimeUnixNano 1 is before 2020"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -103,6 +105,73 @@ def test_bad_lines_are_named_one_by_one_and_the_rest_is_ingested(
     path.with_name("again.jsonl").write_bytes(sound[0] + b"\n" + text)
     again = ingest(ledger, [tmp_path / "again.jsonl"], example, now)
     assert (again.records, again.quarantined) == (0, 0)
+
+
+def test_what_is_not_ours_is_dropped_with_a_count_and_holds_up_nothing(
+    ledger: Ledger, example: Catalog, now: datetime, tmp_path: Path
+) -> None:
+    sound = [usage(seq=seq) for seq in range(2, 2 + len(FOREIGN))]
+    lines = [line for (text, _), good in zip(FOREIGN.values(), sound, strict=True) for line in (text, good)]
+    (tmp_path / "mixed.jsonl").write_text("\n".join([*lines, ""]))
+    report = ingest(ledger, [tmp_path], example, now)
+    assert (report.records, report.quarantined, report.dropped) == (len(sound), 0, len(FOREIGN))
+    said = " ".join(report.reasons)
+    assert all(reason in said for _, reason in FOREIGN.values()), said
+    assert waiting(ledger, 0, FUTURE) == []
+
+
+def test_spans_of_more_days_than_the_engine_takes_at_once_are_taken(
+    ledger: Ledger, example: Catalog, now: datetime, tmp_path: Path
+) -> None:
+    spans = [
+        span_line(f"{day + 1:032x}", "cd" * 8, "", "POST", ARRIVED - day * 86400 * S, ARRIVED, {}, {})
+        for day in range(230)
+    ]
+    (tmp_path / "days.jsonl").write_text("\n".join([*spans, ""]))
+    assert ingest(ledger, [tmp_path], example, now).spans == 230
+
+
+def test_a_record_is_booked_though_another_has_taken_the_place_of_its_span(
+    ledger: Ledger, traffic: Any, example: Catalog, ns: Callable[..., int], now: datetime, tmp_path: Path
+) -> None:
+    t0 = ns(2026, 10, 5, 10)
+    record = traffic.serve("campus", t0, 1000)
+    path = traffic.write(tmp_path / "spool")
+    (own,) = [s for line in path.read_text().splitlines() if "resourceSpans" in line for s in parse_line(line).spans]
+    thief = span_line(
+        own.trace_id, own.span_id, "", "theirs", own.timestamp, own.timestamp + 1, {}, {"service.name": "x"}
+    )
+    path.write_text(thief + "\n" + path.read_text())
+    report = ingest(ledger, [path], example, now)
+    assert (report.records, report.quarantined) == (1, 0)
+    assert ledger.ask("SELECT emitter, seq FROM usage").rows == [record.identity]
+    again = path.with_name("again.jsonl")
+    again.write_text("\n".join(reversed(path.read_text().splitlines())) + "\n")
+    assert ingest(ledger, [again], example, now).records == 0
+
+
+def test_a_forged_record_in_a_collectors_table_neither_bills_nor_blocks(
+    ledger: Ledger, traffic: Any, example: Catalog, ns: Callable[..., int], now: datetime, tmp_path: Path
+) -> None:
+    t0 = ns(2026, 10, 5, 10)
+    record = traffic.serve("campus", t0, 1000)
+    forged = [
+        replace(record, tenant="bank", output_tokens_delivered=10**6).to_json(),
+        replace(record, emitter="nobody", tenant="ghost").to_json(),
+        replace(record, emitter="nobody", input_tokens=-1).to_json(),
+        "not a record",
+        "[1]",
+    ]
+    rows = [
+        parse_line(span_line(f"{i + 1:032x}", "cd" * 8, "", "x", t0, t0 + 1, {Attr.USAGE_RECORD: text}, {})).spans[0]
+        for i, text in enumerate(forged)
+    ]
+    ledger.insert("otel_traces", COLUMNS, [list(row.as_row().values()) for row in rows])
+    ingest(ledger, [traffic.write(tmp_path / "spool")], example, now)
+    booked = book_spans(ledger, t0, to_ns(now), example, now)
+    assert (booked.records, booked.quarantined, booked.foreign) == (1, 0, len(forged))
+    assert ledger.ask("SELECT emitter, seq, tenant FROM usage").rows == [(*record.identity, "campus")]
+    assert waiting(ledger, 0, FUTURE) == []
 
 
 def test_what_has_no_believable_instant_holds_up_every_month(

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import gzip
 import json
-from collections.abc import Callable
+import os
+import socket
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -9,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from billing.store import sorting, sources
 from billing.store.clickhouse import Ledger
 from billing.store.ingest import IngestReport, SourceMissing, ingest
 from catalog.model import Catalog
@@ -113,7 +117,14 @@ def test_bad_lines_go_to_quarantine_with_their_reason_and_stop_nothing(
         body | {"end_ns": body["end_ns"] + 60 * S, "idle_ns": body["idle_ns"] + 60 * S}
     )
     too_long = json.dumps(window)
-    bad = ["not json", "\xff", '{"resourceSpans":3}', unconserved, too_long, plain(tenant="ghost").to_json()]
+    bad = [
+        "not json",
+        "\xff",
+        '{"resourceSpans":3,"x":"loraledger"}',
+        unconserved,
+        too_long,
+        plain(tenant="ghost").to_json(),
+    ]
     spool.write_text("\n".join([*bad, *lines, ""]), encoding="utf-8")
     report = ingest(ledger, [spool], example, now)
     assert (report.lines, report.spans, report.quarantined) == (15, 3, 6)
@@ -158,6 +169,81 @@ def test_progress_tells_bytes_and_memory_is_bounded_by_batches(
     assert len(told) == 4
     assert [done for done, _ in told] == sorted(done for done, _ in told)
     assert told[-1] == (path.stat().st_size, path.stat().st_size)
+
+
+def test_what_is_no_readable_file_is_skipped_and_said_and_the_rest_is_taken(
+    ledger: Ledger, spool: Path, example: Catalog, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def odd(name: str) -> Path:
+        return spool.with_name(name)
+
+    odd("a-directory.jsonl").mkdir()
+    odd("b-dangling.jsonl").symlink_to(spool.with_name("nowhere"))
+    os.mkfifo(odd("c-pipe.jsonl"))
+    odd("d-loop.jsonl").symlink_to("d-loop.jsonl")
+    odd("e-packed.jsonl").write_bytes(gzip.compress(b"{}")[:-4])
+    with socket.socket(socket.AF_UNIX) as bound:
+        monkeypatch.chdir(spool.parent)
+        bound.bind("f-socket.jsonl")
+        report = ingest(ledger, [spool.parent], example, now)
+    assert (report.files, report.lines, report.records, report.quarantined) == (1, 9, 3, 0)
+    assert [(Path(one.path).name, one.reason) for one in report.skipped] == [
+        ("a-directory.jsonl", "is a directory, not a file"),
+        ("b-dangling.jsonl", "is a link to nothing"),
+        ("c-pipe.jsonl", "is a pipe, not a file"),
+        ("d-loop.jsonl", "Too many levels of symbolic links"),
+        ("e-packed.jsonl", "is compressed; unpack it first"),
+        ("f-socket.jsonl", "is a socket, not a file"),
+    ]
+
+
+def test_a_file_that_vanishes_or_breaks_meanwhile_is_skipped_and_what_was_read_of_it_stays(
+    ledger: Ledger, spool: Path, example: Catalog, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone, broken = spool.with_name("a.jsonl"), spool.with_name("b.jsonl")
+    gone.write_text(plain(seq=1).to_json() + "\n")
+    broken.write_text("".join(plain(seq=seq).to_json() + "\n" for seq in range(2, 4002)))
+    whole, found = sources.Source.lines, sources.find
+
+    def lines(self: sources.Source, offset: int) -> Iterator[sources.Line]:
+        for number, line in enumerate(whole(self, offset)):
+            if self.path == broken and number == 2500:
+                raise sources.SourceUnreadable(broken, "Input/output error")
+            yield line
+
+    def vanish(paths: list[Path]) -> Any:
+        files = found(paths)
+        gone.unlink()
+        return files
+
+    monkeypatch.setattr(sources.Source, "lines", lines)
+    monkeypatch.setattr("billing.store.ingest.find", vanish)
+    report = ingest(ledger, [spool.parent], example, now)
+    assert [(Path(one.path).name, one.reason) for one in report.skipped] == [
+        ("a.jsonl", "No such file or directory"),
+        ("b.jsonl", "Input/output error"),
+    ]
+    assert (report.records, report.lines) == (2003, 2009)
+    monkeypatch.undo()
+    assert ingest(ledger, [spool.parent], example, now).records == 2000
+
+
+def test_a_line_without_end_is_not_held_in_memory_and_its_neighbours_are_taken(
+    ledger: Ledger, tmp_path: Path, example: Catalog, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources, "LONGEST_LINE", 1000)
+    monkeypatch.setattr(sorting, "LONGEST_LINE", 1000)
+    monkeypatch.setattr(sources, "_PIECE", 300)
+    path = tmp_path / "a.jsonl"
+    huge, nul, last = b"x" * 4321 + b"\n", b"\0" * 500 + b"\n", b"y" * 5000
+    path.write_bytes(
+        huge + plain(seq=1).to_json().encode() + b"\n" + nul + plain(seq=2).to_json().encode() + b"\n" + last
+    )
+    report = ingest(ledger, [path], example, now)
+    assert (report.lines, report.records, report.quarantined, report.torn) == (4, 2, 2, 1)
+    assert ingest(ledger, [path], example, now) == IngestReport(files=1, torn=1)
+    reasons = ledger.ask("SELECT reason, length(content) <= 300 FROM quarantine ORDER BY reason").rows
+    assert reasons[0] == ("line of 4322 bytes, longer than 1000", True)
 
 
 def test_a_path_that_is_not_there_is_named(ledger: Ledger, tmp_path: Path, example: Catalog, now: datetime) -> None:

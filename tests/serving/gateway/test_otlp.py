@@ -110,7 +110,10 @@ def test_a_usage_record_or_an_event_of_the_ledger_cannot_be_sent_this_way(run_be
     [
         (b"{", "application/json", {}, 400),
         (b"[]", "application/json", {}, 400),
-        (b'{"resourceSpans": [{"scopeSpans": [{"spans": [{"traceId": "0"}]}]}]}', "application/json", {}, 400),
+        (b'{"resourceSpans": {}}', "application/json", {}, 400),
+        (b'{"resourceSpans": 3}', "application/json", {}, 400),
+        (b"[" * 100_000, "application/json", {}, 413),
+        (b'{"resourceSpans":' + b"[" * 7000, "application/json", {}, 400),
         (b"\xff\xff", "application/x-protobuf", {}, 400),
         (b"not gzip", "application/json", {"content-encoding": "gzip"}, 400),
         (gzip.compress(b" " * 9000), "application/json", {"content-encoding": "gzip"}, 400),
@@ -134,6 +137,54 @@ def test_what_is_no_trace_message_is_refused_whole(
         assert (bench.spool.lines, bench.spool.held_bytes) == (0, 0)
 
     run_bench(test, limits=Limits(body_bytes=8000))
+
+
+def test_a_bad_span_is_rejected_with_a_count_and_its_neighbours_arrive(run_bench: Run) -> None:
+    def spans_of(raw: dict[str, Any]) -> list[Any]:
+        return raw["resourceSpans"][0]["scopeSpans"][0]["spans"]  # type: ignore[no-any-return]
+
+    async def test(bench: Any) -> None:
+        raw = message(color="blue")
+        (good,) = spans_of(raw)
+        bad: list[Any] = [
+            good | {"startTimeUnixNano": "31536000000000000"},
+            good | {"startTimeUnixNano": "9000000000000000000"},
+            good | {"startTimeUnixNano": 10**300},
+            good | {"traceId": "abc"},
+            good | {"spanId": "0" * 16},
+            good | {"attributes": 7},
+            good | {"attributes": [{"key": "k", "value": "bare"}]},
+            good | {"attributes": [{"key": f"k{i}", "value": {"intValue": i}} for i in range(600)]},
+            good | {"events": [{"timeUnixNano": "1", "name": "e"}]},
+            None,
+            "span",
+        ]
+        spans_of(raw)[:] = [*bad[:5], good, *bad[5:]]
+        answer = await send(bench, json.dumps(raw).encode())
+        assert answer.status_code == 200
+        partial = answer.json()["partialSuccess"]
+        assert partial["rejectedSpans"] == str(len(bad))
+        assert "before 2020" in partial["errorMessage"] or "not an object" in partial["errorMessage"]
+        assert [span.span_attributes for span in sent(bench)] == [{"color": "blue"}]
+        request = ExportTraceServiceRequest.FromString(protobuf())
+        request.resource_spans[0].scope_spans[0].spans.add(trace_id=b"short", span_id=b"x", start_time_unix_nano=1)
+        answer = await send(bench, request.SerializeToString(), "application/x-protobuf")
+        assert ExportTraceServiceResponse.FromString(answer.content).partial_success.rejected_spans == 1
+        assert len(sent(bench)) == 2
+
+    run_bench(test)
+
+
+def test_numbers_that_json_cannot_say_are_no_error(run_bench: Run) -> None:
+    async def test(bench: Any) -> None:
+        raw = json.dumps(message()).replace(
+            '"attributes": []', '"attributes": [{"key": "n", "value": {"doubleValue": NaN}}]'
+        )
+        assert (await send(bench, raw.replace("NaN", "1e999").encode())).json() == {}
+        assert (await send(bench, raw.encode())).json() == {}
+        assert [span.span_attributes["n"] for span in sent(bench)] == ["Infinity", "NaN"]
+
+    run_bench(test)
 
 
 def test_nothing_to_take_is_no_line(run_bench: Run) -> None:

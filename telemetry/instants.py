@@ -1,0 +1,20 @@
+"""Which instants can be those of a thing that happened. No I/O."""
+
+from __future__ import annotations
+
+from typing import Final
+
+OLDEST_NS: Final = 1_577_836_800 * 1_000_000_000
+"""2020-01-01 UTC: nothing that is billed is older, so an instant before it is a broken clock."""
+
+AHEAD_NS: Final = 24 * 3_600_000_000_000
+"""Clocks differ; one that is further ahead than this is broken."""
+
+
+def misplaced(name: str, at_ns: int, now_ns: int) -> list[str]:
+    """Why the instant cannot be one of a thing that happened; empty when it can."""
+    if at_ns < OLDEST_NS:
+        return [f"{name} {at_ns} is before 2020"]
+    if at_ns > now_ns + AHEAD_NS:
+        return [f"{name} {at_ns} is in the future"]
+    return []
