@@ -83,18 +83,18 @@ class Demand:
     def ask(self, output: int) -> Ask:
         """What it takes when each sequence may have `output` tokens.
 
-        Each sequence computes its prompt, from the cache or not, and holds blocks of its own but for whole ones of the
-        prompt, which the choices share; the block of the prompt's last token is never shared.
+        A prompt counts once, however many choices answer it. Each of them holds blocks of its own but for whole ones of the
+        prompt, which they share; the block of the prompt's last token is never shared.
         """
         tokens = blocks = prompt_tokens = 0
         for given in self.prompts:
             prompt = min(given, self.limit)
             length = min(prompt + output, self.limit)
             shared = max(0, prompt - 1) // self.block
-            tokens += self.choices * length
-            prompt_tokens += self.choices * prompt
+            tokens += prompt + self.choices * (length - prompt)
+            prompt_tokens += prompt
             blocks += shared + self.choices * -(-(length - shared * self.block) // self.block)
-        return Ask(tokens, blocks, prompt_tokens, self.choices * len(self.prompts))
+        return Ask(tokens, blocks, prompt_tokens, max(1, self.choices * len(self.prompts)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ def test_tokens_are_charged_by_estimate_and_settled_by_use() -> None:
 def test_every_answer_is_a_request_a_seat_and_blocks_of_its_own() -> None:
     quotas = Quotas(requests_per_minute=10, seats_in_flight=9)
     eight = Demand(prompts=(20,), choices=8, limit=1000, block=16).ask(4)
-    assert eight == Ask(tokens=8 * 24, kv_blocks=1 + 8, prompt_tokens=160, seats=8)
+    assert eight == Ask(tokens=20 + 8 * 4, kv_blocks=1 + 8, prompt_tokens=20, seats=8)
     load = taken(admit(quotas, Load(), eight, 0))
     assert refused(admit(quotas, load, Ask(1, 1, seats=2), 0)).reason == "seats_in_flight"
     load = settle(quotas, load, eight, None, 0)
@@ -77,12 +77,12 @@ def test_a_demand_counts_prompts_output_and_choices_within_the_engines_length() 
 
     assert needs(101, output=27) == (128, 8, 101)
     # Six whole blocks of the prompt are shared; the rest of it, 5 tokens, and 27 more take two blocks of each choice.
-    assert needs(101, output=27, choices=3) == (384, 6 + 3 * 2, 303)
+    assert needs(101, output=27, choices=3) == (101 + 3 * 27, 6 + 3 * 2, 101)
     # The last token of a prompt is always computed, so its block is never shared.
-    assert needs(96, output=1, choices=2) == (194, 5 + 2 * 2, 192)
+    assert needs(96, output=1, choices=2) == (96 + 2, 5 + 2 * 2, 96)
     assert needs(99, output=10**9) == (1000, 63, 99)
-    assert needs(10**7, output=5, choices=2) == (2000, 62 + 2, 2000)
-    assert needs(20, 40, output=4, choices=2) == (2 * 24 + 2 * 44, 1 + 2 + 2 + 2, 120)
+    assert needs(10**7, output=5, choices=2) == (1000, 62 + 2, 1000)
+    assert needs(20, 40, output=4, choices=2) == (60 + 4 * 4, 1 + 2 + 2 + 2, 60)
     assert needs(0, output=0) == (0, 0, 0)
 
 

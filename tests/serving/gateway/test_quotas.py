@@ -58,6 +58,16 @@ def test_the_cap_is_the_tenants_own(run_bench: Run, ask: Ask, catalog_text: Text
     run_bench(test, catalog=catalog_text(clinic="quotas: {max_choices: 2}"))
 
 
+def test_a_request_without_any_prompt_counts_as_one(run_bench: Run, catalog_text: Text) -> None:
+    async def test(bench: Any) -> None:
+        body = {"prompt": [], "max_tokens": 1}
+        statuses = [(await bench.post(body, path=COMPLETIONS)).status_code for _ in range(3)]
+        assert statuses[-1] == 429
+        assert load(bench).seats == 0
+
+    run_bench(test, catalog=catalog_text(clinic="quotas: {requests_per_minute: 2, tokens_per_minute: 100}"))
+
+
 def test_one_request_for_eight_is_eight_requests(run_bench: Run, ask: Ask, catalog_text: Text) -> None:
     async def test(bench: Any) -> None:
         assert (await bench.post(ask(n=8))).status_code == 200
