@@ -24,6 +24,7 @@ def otel_traces(cut: Cut) -> dg.AssetsDefinition:
             report = ingest(
                 opened, [spool.at], declared, now, lambda done, total: desk.progress("otel_traces", done, total)
             )
-        return dg.MaterializeResult(metadata=asdict(report))
+        lists = {"reasons": list(report.reasons), "skipped": [asdict(one) for one in report.skipped]}
+        return dg.MaterializeResult(metadata={**asdict(report), **lists})
 
     return make

@@ -67,6 +67,17 @@ def files(settings: Settings) -> dict[str, bytes]:
     }
 
 
+def test_what_is_skipped_or_dropped_is_in_the_runs_metadata_and_stops_nothing(
+    served: Any, settings: Settings, now: datetime
+) -> None:
+    (settings.spool / "a.jsonl").symlink_to("nowhere")
+    (settings.spool / "b.jsonl").write_text('{"resourceSpans":[{"scopeSpans":[{"spans":[{"traceId":"0"}]}]}]}\n')
+    made = run_hours(settings, *HOURS, now).made["otel_traces"]
+    assert made["skipped"] == [{"path": str(settings.spool / "a.jsonl"), "reason": "is a link to nothing"}]
+    assert (made["dropped"], made["reasons"]) == (1, ["span without startTimeUnixNano"])
+    assert made["records"] == len([one for one in served.lines if "resourceSpans" in one])
+
+
 def test_a_month_goes_from_the_spool_to_numbered_invoices_and_a_second_run_changes_nothing(
     served: Any, settings: Settings, now: datetime
 ) -> None:
