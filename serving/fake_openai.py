@@ -128,7 +128,7 @@ class FakeOpenAI:
         if not self._engine.serves(body.get("model", "")):
             return 404, f"The model `{body.get('model')}` does not exist."
         if (path == CHAT and not isinstance(body.get("messages"), list)) or (
-            path == COMPLETIONS and "prompt" not in body
+            path == COMPLETIONS and body.get("prompt") in (None, [])
         ):
             return 400, f"messages or prompt: field required (model {body['model']})"
         limit = self._engine.device.max_model_len
