@@ -1,12 +1,13 @@
-"""When a billing month may be closed, and which documents with which numbers it gets. Pure decisions."""
+"""When a billing month may be closed, for whom, and which documents with which numbers it gets. Pure decisions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import date
 from typing import Final
 
+from billing.blocks import Block, Kind, blocked
 from billing.invoice import Invoice, issue_invoice
 from billing.periods import BillingMonth, to_datetime
 
@@ -23,54 +24,41 @@ class MonthState:
 
     month: str
     end_ns: int
-    quarantined: Sequence[tuple[str, int]] = ()
-    """Open entries by reason."""
-    gaps: Mapping[str, int] = field(default_factory=dict)
-    """Missing sequence numbers by stream."""
-    open_attempts: int = 0
-    """Attempts of the month that neither closed nor are known to be lost."""
-    unpriced_hours: Sequence[str] = ()
-    """Engine-hours that were rented and have no cost."""
-    missing_ns: int = 0
-    """Rented time x GPUs minus its owners, summed without sign."""
-    uneven_hours: int = 0
-    """Engine-hours whose tenants' money is not what their engine time cost."""
-    uneven_attempts: int = 0
-    """Closed attempts whose record says another engine time than the meter's windows."""
-    unexplained: Sequence[str] = ()
-    """Gaps between engines' own counters, the meter and the records that no cause covers."""
+    blocks: Sequence[Block] = ()
+    """What is not as it must be, and whom it touches."""
+
+    def count(self, *kinds: Kind) -> int:
+        """How many entries, numbers or hours the findings of these kinds are about."""
+        return sum(block.records or 0 for block in self.blocks if block.kind in kinds)
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """A month after closing: all its invoices, and by tenant what kept the others from theirs."""
+
+    month: str
+    invoices: Sequence[Invoice]
+    blocks: Sequence[Block] = ()
+    """Everything found, also what touches nobody or only tenants that have their invoice."""
+
+    @property
+    def blocked(self) -> dict[str, list[Block]]:
+        """Who has no invoice because of what."""
+        return blocked(self.blocks, [invoice.tenant for invoice in self.invoices])
 
 
 def refusals(state: MonthState, now_ns: int, grace_ns: int = 0) -> list[str]:
-    """Everything that is red, one line each; empty when the month may be closed, `grace_ns` after its end in UTC."""
-    found = []
+    """Why the month can be closed for nobody yet: it is not over, or late records are awaited `grace_ns` after its end in UTC."""
     open_until = BillingMonth(state.month).end_ns + grace_ns
     if now_ns < state.end_ns:
-        found.append(
+        return [
             f"the month is not over: its last tenant's time zone ends it at {to_datetime(state.end_ns).isoformat()}"
-        )
-    elif now_ns < open_until:
-        found.append(
+        ]
+    if now_ns < open_until:
+        return [
             f"grace: late records are awaited until {to_datetime(open_until).isoformat()}; close without grace to issue now"
-        )
-    for reason, count in state.quarantined:
-        found.append(f"quarantine: {count} x {reason}")
-    for stream, missing in sorted(state.gaps.items()):
-        found.append(f"record gap: {missing} missing of {stream}; ingest the spool files that are not here yet")
-    if state.open_attempts:
-        found.append(f"{state.open_attempts} attempts opened and neither closed nor are they old enough to be lost")
-    for hour in state.unpriced_hours:
-        found.append(f"not priced: {hour}")
-    if state.missing_ns:
-        found.append(f"conservation: {state.missing_ns} GPU-ns of rented time have no owner")
-    if state.uneven_hours:
-        found.append(f"conservation: in {state.uneven_hours} engine-hours the cost rows do not sum to the cost")
-    if state.uneven_attempts:
-        found.append(
-            f"completeness: {state.uneven_attempts} attempts have another engine time in their record than in the meter's windows"
-        )
-    found += [f"counters: {gap}" for gap in state.unexplained]
-    return found
+        ]
+    return []
 
 
 def overdue_ns(oldest_open: str, now_ns: int) -> int:

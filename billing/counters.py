@@ -35,9 +35,15 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """`larger` counted `difference` more of `what` than `smaller`, in one engine process; `causes` say why, largest claim first."""
+    """`larger` counted `difference` more of `what` than `smaller`, in one engine process; `causes` say why, largest claim first.
+
+    The process lived in [start_ns, end_ns), as far as it was heard of.
+    """
 
     emitter: str
+    engine: str
+    start_ns: int
+    end_ns: int
     what: str
     larger: str
     smaller: str
@@ -58,6 +64,7 @@ class Gap:
 def explain(counters: EngineCounters, usage: Counted) -> list[Gap]:
     """The gaps of one engine process, by quantity: engine against meter, then meter against usage records."""
     meter = counters.meter
+    who = (counters.emitter, counters.engine, counters.start_ns, counters.at_ns)
     rest = None if counters.final else RESTART
     gaps = []
     quantities = [
@@ -71,16 +78,16 @@ def explain(counters: EngineCounters, usage: Counted) -> list[Gap]:
         whole = meter[what] + late
         name = what.replace("_", " ")
         causes = _causes(whole - engine, [(LATE, 0, late), (ABORT, 0, aborted)], rest)
-        gaps.append(Gap(counters.emitter, name, "meter", "engine", (whole, engine), causes))
+        gaps.append(Gap(*who, name, "meter", "engine", (whole, engine), causes))
         again = meter.get(f"again_{what}", 0)
         unclaimed = meter[what] - again - meter[f"claimed_{what}"]
         named = [(SEVERAL, again, again), (UNCLAIMED, unclaimed, unclaimed), (LATE, late, late)]
         causes = _causes(whole - recorded, named, rest)
-        gaps.append(Gap(counters.emitter, name, "meter", "usage", (whole, recorded), causes))
+        gaps.append(Gap(*who, name, "meter", "usage", (whole, recorded), causes))
     preemptions = meter["preemptions"]
     aborted = preemptions if meter["aborted_requests"] or meter["in_flight_requests"] else 0
     causes = _causes(preemptions - counters.preemptions, [(ABORT, 0, aborted)], rest)
-    gaps.append(Gap(counters.emitter, "preemptions", "meter", "engine", (preemptions, counters.preemptions), causes))
+    gaps.append(Gap(*who, "preemptions", "meter", "engine", (preemptions, counters.preemptions), causes))
     return gaps
 
 

@@ -14,6 +14,7 @@
     ├── PostingInvalid      postings do not balance, or do not carry on the chain before them
     ├── ExplanationInvalid  what is behind an invoice line does not belong to it
     ├── ExportInvalid       FOCUS rows contradict the document they were made from, or cannot be made
+    ├── AcceptanceInvalid   a gap cannot be taken on by the provider as asked
     └── DocumentFailed      a document could not be written from a sound invoice
 
 `billing.facts.NotConserved` stands beside it: it is a fault in measured facts, not in their pricing.
@@ -21,6 +22,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 
@@ -110,5 +112,13 @@ class ExportInvalid(BillingError):
     """FOCUS rows contradict the document they were made from, or there is nothing to export."""
 
 
+class AcceptanceInvalid(BillingError):
+    """A gap cannot be accepted: there is no reason, or nothing that a provider could carry."""
+
+
 class DocumentFailed(BillingError):
-    """A document could not be written from a sound invoice."""
+    """A document could not be written from a sound invoice; `faults` are its texts that cannot stand in one, by field."""
+
+    def __init__(self, message: str, faults: Sequence[str] = ()) -> None:
+        self.faults = list(faults)
+        super().__init__(message)

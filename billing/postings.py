@@ -11,6 +11,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Final, Literal
 
+from billing.acceptance import Acceptance
 from billing.canonical import to_plain
 from billing.credit import CreditNote
 from billing.errors import PostingInvalid
@@ -20,6 +21,10 @@ from billing.money import minor_units, negated, round_currency, total, trimmed
 RECEIVABLE: Final = "receivable"
 REVENUE: Final = "revenue"
 TAX: Final = "tax"
+CARRIED: Final = "carried"
+"""What the provider takes on: the cost of gaps that were accepted."""
+UNBILLED: Final = "unbilled"
+"""Its other side: use that no tenant is billed for."""
 FIRST: Final = ""
 """What the first posting of a ledger is chained to."""
 
@@ -29,7 +34,7 @@ class Posting:
     """One side of a document in its currency: either `debit` or `credit` is not 0, neither is negative.
 
     Its identity is (`document`, `entry`). `account` is `receivable` (what the tenant owes; the document's gross), `revenue`
-    (one posting per document line, by `item`) or `tax` (one per rate). `billing_month` is when it was used: for a
+    (one posting per document line, by `item`) or `tax` (one per rate); for an accepted gap `carried` and `unbilled`. `billing_month` is when it was used: for a
     correction line the month that it corrects. `invoice` is the invoice that is raised or lowered: the document itself, or
     the one that it corrects or credits. `hash` is SHA-256 over `previous_hash` and everything else, with amounts at the
     currency's minor unit, so that it does not depend on how many decimals a store hands back.
@@ -37,7 +42,7 @@ class Posting:
 
     document: str
     entry: int
-    kind: Literal["invoice", "credit_note"]
+    kind: Literal["invoice", "credit_note", "acceptance"]
     account: str
     line: int | None
     item: str | None
@@ -95,6 +100,16 @@ def credit_note_postings(note: CreditNote, previous_hash: str) -> tuple[Posting,
     return _chained([replace(blank, credit=note.gross), *lines, *taxes], previous_hash)
 
 
+def acceptance_postings(acceptance: Acceptance, previous_hash: str) -> tuple[Posting, ...]:
+    """The provider carries what is at stake, and no tenant is billed for it. Both postings are there, also for nothing."""
+    blank = replace(
+        _blank(acceptance.number, "acceptance", acceptance, acceptance.issued_on, ""), item=acceptance.kind.value
+    )
+    cost = acceptance.cost
+    sides = [replace(blank, account=CARRIED, debit=cost), replace(blank, account=UNBILLED, credit=cost)]
+    return _linked([_positive(side) for side in sides], previous_hash)
+
+
 def balance(postings: Iterable[Posting]) -> dict[str, Decimal]:
     """Debit minus credit by currency; each is 0 or a document is broken."""
     sums: defaultdict[str, list[Decimal]] = defaultdict(list)
@@ -133,7 +148,11 @@ def _by_document(postings: Iterable[Posting]) -> Iterator[tuple[str, list[Postin
 
 
 def _blank(
-    number: str, kind: Literal["invoice", "credit_note"], document: Invoice | CreditNote, booked_on: date, invoice: str
+    number: str,
+    kind: Literal["invoice", "credit_note", "acceptance"],
+    document: Invoice | CreditNote | Acceptance,
+    booked_on: date,
+    invoice: str,
 ) -> Posting:
     nothing = Decimal(0)
     return Posting(
@@ -157,8 +176,12 @@ def _blank(
 
 
 def _chained(postings: Sequence[Posting], previous_hash: str) -> tuple[Posting, ...]:
+    return _linked([_positive(posting) for posting in postings if posting.amount], previous_hash)
+
+
+def _linked(postings: Sequence[Posting], previous_hash: str) -> tuple[Posting, ...]:
     chained: list[Posting] = []
-    for posting in (_positive(posting) for posting in postings if posting.amount):
+    for posting in postings:
         linked = replace(posting, entry=len(chained) + 1, previous_hash=previous_hash)
         chained.append(replace(linked, hash=_hash(linked)))
         previous_hash = chained[-1].hash

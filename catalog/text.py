@@ -27,10 +27,23 @@ def text_fault(text: str, *, lines: bool = False) -> str | None:
     if not lines and text != text.strip():
         return "must not begin or end with white space"
     for at, char in enumerate(text, 1):
-        if char in _MARKS or (lines and char == "\n"):
-            continue
-        if (kind := _REFUSED.get(unicodedata.category(char))) is not None:
-            return f"character {at} is U+{ord(char):04X}, {kind}: no document can hold it"
+        if (kind := _refused(char, lines=lines)) is not None:
+            return f"character {at} is {codepoint(char)}, {kind}: no document can hold it"
     if not any(unicodedata.category(char)[0] in "LN" and char not in _FILLERS for char in text):
         return "must contain a letter or a digit"
     return None
+
+
+def unprintable(text: str) -> list[str]:
+    """The characters that no document can hold, whatever its fonts, as `U+001B, a control character`; each once, in order."""
+    found = ((char, _refused(char, lines=True)) for char in dict.fromkeys(text))
+    return [f"{codepoint(char)}, {kind}" for char, kind in found if kind is not None]
+
+
+def codepoint(char: str) -> str:
+    """A character as people look it up: `U+001B`."""
+    return f"U+{ord(char):04X}"
+
+
+def _refused(char: str, *, lines: bool) -> str | None:
+    return None if char in _MARKS or (lines and char == "\n") else _REFUSED.get(unicodedata.category(char))

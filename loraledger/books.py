@@ -9,14 +9,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from billing.acceptance import Acceptance
+from billing.blocks import Block
 from billing.close import GRACE_NS
 from billing.counters import Gap
+from billing.documents.press import Press
 from billing.facts import HOUR_NS
 from billing.periods import BillingMonth, to_datetime, to_ns
 from billing.reconcile import Reconciliation
+from billing.store.accepted import accepted_gaps
 from billing.store.clickhouse import Ledger
 from billing.store.counters import engine_gaps
-from billing.store.finance import month_window, reconciliation, system_causes
+from billing.store.derivations import behind
+from billing.store.finance import month_state, month_window, reconciliation, system_causes
 from billing.store.ingest import IngestReport, ingest
 from billing.store.migrate import migrate
 from billing.store.reader import Form, Reader
@@ -24,7 +29,7 @@ from catalog.load import load
 from catalog.model import Catalog
 from loraledger.settings import Settings
 from pipelines.errors import ChecksFailed
-from pipelines.run import RunReport, run_hours, run_month
+from pipelines.run import Acceptances, RunReport, run_hours, run_month
 from pipelines.settings import Settings as PipelineSettings
 
 Progress = Callable[[str, int, int], None]
@@ -64,9 +69,16 @@ class Books:
         with self.open() as ledger:
             return ingest(ledger, paths or [self.settings.spool], self.catalog, self.clock(), progress)
 
-    def month(self, month: str, *, issue: bool, grace_hours: int = GRACE_NS // HOUR_NS) -> RunReport:
+    def month(
+        self,
+        month: str,
+        *,
+        issue: bool,
+        grace_hours: int = GRACE_NS // HOUR_NS,
+        accept: Acceptances | None = None,
+    ) -> RunReport:
         """All assets of a billing month in one run, up to drafts or issued invoices, and the gateway's cost figures."""
-        return run_month(self._pipelines, month, issue, self.clock(), grace_hours=grace_hours)
+        return run_month(self._pipelines, month, issue, self.clock(), grace_hours=grace_hours, accept=accept)
 
     def derive(self, month: str) -> list[str]:
         """Take what is new and derive the month's usage, time and cost again; checks that are red, in words."""
@@ -79,13 +91,33 @@ class Books:
     @property
     def _pipelines(self) -> PipelineSettings:
         one = self.settings
-        return PipelineSettings(one.dsn, one.spool, one.catalog, one.out, one.snapshot)
+        return PipelineSettings(one.dsn, one.spool, one.catalog, one.out, one.snapshot, one.fonts)
+
+    @property
+    def press(self) -> Press:
+        """What makes documents, with the operator's fonts."""
+        return Press(self.settings.fonts)
+
+    def derive_missing(self, month: str) -> str | None:
+        """Derive the month again when it does not hold all that is known of it; why it did not, None when nothing was to do."""
+        start_ns, end_ns = month_window(month, self.catalog)
+        with self.open() as ledger:
+            why = behind(ledger, start_ns, end_ns, self.catalog)
+        if why is not None:
+            self.derive(month)
+        return why
 
     def reconcile(self, month: str) -> Reconciliation:
         """Rented time and who owns it, over every hour that belongs to the month in some tenant's time zone."""
         start_ns, end_ns = month_window(month, self.catalog)
         with self.open() as ledger:
             return reconciliation(ledger, to_datetime(start_ns), to_datetime(end_ns))
+
+    def blocks(self, month: str) -> tuple[list[Block], list[Acceptance]]:
+        """What keeps tenants of the month from an invoice, and the gaps of it that the provider took on."""
+        with self.open() as ledger:
+            state = month_state(ledger, month, self.catalog, self.clock())
+            return list(state.blocks), accepted_gaps(ledger, month)
 
     def engine_gaps(self, month: str) -> list[Gap]:
         """What each engine process counted itself, against the meter and the usage records."""

@@ -44,11 +44,13 @@ def run(settings: Settings, *, requests: int, seed: int, record: Path | None) ->
         return
     month, last = books.current_month(), books.last_month()
     with _step("ledger", f"spans → usage → tenant cost → draft invoices of {month}"):
-        books.month(month, issue=False)
+        drafted = books.month(month, issue=False)
     with _step("close", f"{last}: the recorded month is ingested, closed and issued"):
         recorded = _recorded(settings, last)
         books.ingest([recorded])
-        books.month(last, issue=True)
+        closed = books.month(last, issue=True)
+    for line in (*drafted.failures, *closed.failures):
+        console.err.print(f"[yellow]warning:[/] {line}")
 
     with books.open() as ledger:
         rows = demo_table(ledger, month)

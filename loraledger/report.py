@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
+from billing.acceptance import Acceptance
 from billing.counters import Gap
 from billing.reconcile import OWNERS, Reconciliation
 from catalog.model import Catalog
@@ -132,6 +133,41 @@ def show_engine_gaps(gaps: Sequence[Gap]) -> None:
     console.out.print()
     columns = ["three counts of the same work", "because", "one", "other", "gap", "unexplained"]
     console.table("Engine counters, meter and usage records", columns, rows, left=2)
+
+
+def show_blocks(blocks: Sequence[Mapping[str, Any]], waiting: Sequence[str], what: str) -> None:
+    """What was found, whom it keeps from an invoice or a draft, how much it is about, and what to do; to the error stream."""
+    if not blocks:
+        return
+    console.err.print(f"[bold]{len(blocks)} findings[/]; without {what}: {', '.join(waiting) or 'nobody'}")
+    for block in blocks:
+        whom = ", ".join(tenant for tenant in block["tenants"] if tenant in waiting)
+        amounts = (("tokens", block["tokens"]), ("ns", block["engine_ns"]), ("at stake", block["cost"]))
+        much = ", ".join(f"{value} {name}" for name, value in amounts if value is not None)
+        when = f"{block['start'][:19]} to {block['end'][:19]} UTC" if block["start"] and block["end"] else ""
+        console.err.print(
+            f"{block['id']}  {f'blocks {whom}' if whom else 'blocks nobody'}: {block['what']}", markup=False
+        )
+        for line in (", ".join(part for part in (when, much) if part), block["advice"]):
+            if line:
+                console.err.print(f"  {line}", markup=False)
+
+
+def show_accepted(accepted: Sequence[Acceptance]) -> None:
+    """Gaps of the month that the provider took on."""
+    if accepted:
+        rows = [
+            [
+                one.gap,
+                one.what,
+                f"{one.reason} ({one.accepted_by}, {one.cutoff:%Y-%m-%d})",
+                f"{one.cost:f}",
+                one.currency,
+            ]
+            for one in accepted
+        ]
+        console.out.print()
+        console.table("Gaps that the provider carries", ["gap", "what", "why", "cost", ""], rows, left=3)
 
 
 def _percent(value: float | None) -> str:

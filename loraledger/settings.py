@@ -27,6 +27,7 @@ class Settings:
     Environment: LORALEDGER_HOME (default ~/.local/share/loraledger), LORALEDGER_CATALOG (default examples/catalog.yaml),
     LORALEDGER_DSN (default chDB under the home), LORALEDGER_WAIT_S (how long a chDB ledger that another process has open is waited
     for, default 30; the DSN's own `?wait_s=` comes first), LORALEDGER_SPOOL, LORALEDGER_OUT,
+    LORALEDGER_FONTS (folders of fonts for documents, with `:` between them, beside those that come with the program),
     LORALEDGER_SNAPSHOT (the file that tells gateways the ledger's figures),
     LORALEDGER_OPERATOR_TOKEN (opens /metrics, /v1/traces and the details of /health to callers from other hosts),
     LORALEDGER_OTLP_ENDPOINT (an OTLP/HTTP collector, such as http://127.0.0.1:4318, that gets the spans too),
@@ -44,6 +45,7 @@ class Settings:
     otlp_endpoint: str | None = None
     trusted_proxies: tuple[str, ...] = ()
     drain_s: float | None = None
+    fonts: tuple[Path, ...] = ()
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str]) -> Settings:
@@ -64,6 +66,9 @@ class Settings:
             otlp_endpoint=environ.get("LORALEDGER_OTLP_ENDPOINT") or None,
             trusted_proxies=_proxies(environ.get("LORALEDGER_TRUSTED_PROXIES", "")),
             drain_s=_seconds("LORALEDGER_DRAIN_S", environ.get("LORALEDGER_DRAIN_S")),
+            fonts=tuple(
+                Path(part).absolute() for part in environ.get("LORALEDGER_FONTS", "").split(os.pathsep) if part
+            ),
         )
 
     def at(self, home: Path, environ: Mapping[str, str]) -> Settings:
@@ -80,6 +85,7 @@ class Settings:
             "LORALEDGER_SPOOL": str(self.spool),
             "LORALEDGER_OUT": str(self.out),
             "LORALEDGER_SNAPSHOT": str(self.snapshot),
+            "LORALEDGER_FONTS": os.pathsep.join(map(str, self.fonts)),
         }
 
     def secret(self) -> bytes:

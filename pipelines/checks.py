@@ -6,7 +6,8 @@ import dagster as dg
 
 from billing.periods import to_datetime
 from billing.store.counters import unexplained
-from billing.store.finance import reconciliation, stream_gaps, waiting
+from billing.store.finance import reconciliation, waiting
+from billing.store.gaps import stream_gaps
 from pipelines.partitions import Cut, Window, window
 from pipelines.resources import Desk, LedgerResource
 

@@ -4,52 +4,60 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import NamedTuple
 
-from billing.credit import CreditNote
-from billing.documents.csv_file import credit_note_csv, invoice_csv
-from billing.documents.json_file import credit_note_json, invoice_json
-from billing.documents.pdf import credit_note_pdf, invoice_pdf
-from billing.invoice import Invoice
-
-_FORMS: Final[dict[str, Callable[[Invoice], bytes]]] = {"pdf": invoice_pdf, "csv": invoice_csv, "json": invoice_json}
-_CREDIT_FORMS: Final[dict[str, Callable[[CreditNote], bytes]]] = {
-    "pdf": credit_note_pdf,
-    "csv": credit_note_csv,
-    "json": credit_note_json,
-}
+from billing.documents.press import FORMS, Paper
 
 
-def write_documents(out: Path, month: str, invoices: Sequence[Invoice], done: Callable[[int], None]) -> list[Path]:
-    """Write all of a month's invoices in every form; the same invoice always gives the same bytes. Returns the paths.
+class Written(NamedTuple):
+    """Files that are on disk, and in words those that could not be written."""
+
+    paths: list[Path]
+    failures: list[str]
+
+
+def write_documents(out: Path, month: str, papers: Sequence[Paper], done: Callable[[int], None]) -> Written:
+    """Write all of a month's documents in every form; one that cannot be written stops no other.
 
     Draft files of the month that are none of these are removed: the tenant has an invoice now, or is charged nothing any
     more. Issued documents are never removed.
     """
-    written = []
-    for count, invoice in enumerate(invoices, 1):
-        name = f"{invoice.tenant}-{invoice.number or 'draft'}"
-        written += [_write(out / month / f"{name}.{extension}", form(invoice)) for extension, form in _FORMS.items()]
+    written = Written([], [])
+    for count, paper in enumerate(papers, 1):
+        _write_paper(out / month, paper, written)
         done(count)
-    for extension in _FORMS:
-        for path in (out / month).glob(f"*-draft.{extension}"):
-            if path not in written:
+    for form in FORMS:
+        for path in (out / month).glob(f"*-draft.{form}"):
+            if path not in written.paths:
                 path.unlink(missing_ok=True)
     return written
 
 
-def write_credit_notes(out: Path, notes: Sequence[CreditNote]) -> list[Path]:
-    """Write issued credit notes beside the invoices that they lower, in every form. Returns the paths."""
-    return [
-        _write(out / note.month / f"{note.tenant}-{note.number}.{extension}", form(note))
-        for note in notes
-        for extension, form in _CREDIT_FORMS.items()
-    ]
+def write_credit_notes(out: Path, papers: Sequence[Paper]) -> Written:
+    """Write issued credit notes beside the invoices that they lower, in every form."""
+    written = Written([], [])
+    for paper in papers:
+        _write_paper(out / paper.document.month, paper, written)
+    return written
+
+
+def _write_paper(folder: Path, paper: Paper, written: Written) -> None:
+    name = f"{paper.document.tenant}-{paper.document.number or 'draft'}"
+    try:
+        for form in FORMS:
+            written.paths.append(_write(folder / f"{name}.{form}", paper.files[form]))
+    except OSError as error:
+        fact = f"could not write {error.filename or folder / name}: {error.strerror or error}"
+        written.failures.append(f"{fact}; make room for it and run the command again, what is missing is written then")
 
 
 def _write(path: Path, data: bytes) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.new")
-    unfinished.write_bytes(data)
-    unfinished.replace(path)
+    try:
+        unfinished.write_bytes(data)
+        unfinished.replace(path)
+    except OSError:
+        unfinished.unlink(missing_ok=True)
+        raise
     return path

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import dagster as dg
+from pydantic import Field
 
 from billing.store.clickhouse import Ledger
 from billing.store.migrate import migrate
@@ -44,6 +45,17 @@ class Place(dg.ConfigurableResource[None]):
         return Path(self.path)
 
 
+class FontFolders(dg.ConfigurableResource[None]):
+    """Folders of fonts beside those that come with the program."""
+
+    paths: list[str] = Field(default_factory=list)
+
+    @property
+    def at(self) -> tuple[Path, ...]:
+        """Where they are."""
+        return tuple(map(Path, self.paths))
+
+
 class CatalogFile(Place):
     """The catalog."""
 
@@ -67,6 +79,7 @@ def resources(settings: Settings, desk: Desk | None = None) -> dict[str, object]
         "catalog": CatalogFile(path=str(settings.catalog)),
         "spool": Place(path=str(settings.spool)),
         "documents": Place(path=str(settings.out)),
+        "fonts": FontFolders(paths=[str(path) for path in settings.fonts]),
         "snapshot": Place(path=str(settings.snapshot)),
         "desk": desk or Desk(),
     }

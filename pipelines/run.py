@@ -26,10 +26,35 @@ _QUIET: Final = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """What a run made: metadata by asset, and the checks that did not pass but only warn."""
+    """What a run made: metadata by asset, the checks that did not pass but only warn, and those that are red."""
 
     made: dict[str, dict[str, Any]]
     warnings: tuple[str, ...]
+    failures: tuple[str, ...] = ()
+
+    @property
+    def blocks(self) -> list[dict[str, Any]]:
+        """What was found to keep somebody from an invoice, as `billing.blocks.told` says it."""
+        return list(self.made["invoices"]["blocks"])
+
+    @property
+    def waiting(self) -> list[str]:
+        """Tenants that have no invoice, or no draft, because of one of these."""
+        return list(self.made["invoices"]["waiting"])
+
+    @property
+    def unwritten(self) -> list[str]:
+        """Files that could not be written, in words."""
+        return list(self.made["invoices"]["failures"])
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptances:
+    """Gaps that the provider takes on, by id; why, and who says so."""
+
+    gaps: Sequence[str]
+    reason: str
+    by: str
 
 
 def run_hours(
@@ -41,7 +66,10 @@ def run_hours(
     and a check is red. Run again, it changes nothing.
     """
     stretch = Window(to_ns(start), to_ns(end))
-    return _run(settings, hourly_assets(UNCUT), stretch, {}, {}, now, progress)
+    report = _run(settings, hourly_assets(UNCUT), stretch, {}, {}, now, progress)
+    if report.failures:
+        raise ChecksFailed(report.failures)
+    return report
 
 
 def run_month(
@@ -52,14 +80,19 @@ def run_month(
     progress: Progress | None = None,
     *,
     grace_hours: int = GRACE_NS // HOUR_NS,
+    accept: Acceptances | None = None,
 ) -> RunReport:
     """Everything of a billing month up to its invoices: drafts, or with `issue` the closed month's numbered ones.
 
-    A month is closed `grace_hours` after its end (UTC) at the earliest.
-    Raises as `run_hours` does; CloseRefused, listing what is red, when the month may not be closed.
+    A month is closed `grace_hours` after its end (UTC) at the earliest, for everybody whom nothing blocks, and after the
+    provider took on the gaps to `accept`. Checks that are red are in the report and stop nobody. Raises as `run_hours` does
+    otherwise; CloseRefused when the month is not over, GapMissing or AcceptanceInvalid.
     """
     stretch = Window(*month_window(month, load(settings.catalog)))
-    config = {"ops": {"invoices": {"config": {"issue": issue, "grace_hours": grace_hours}}}}
+    wanted: dict[str, Any] = {"issue": issue, "grace_hours": grace_hours}
+    if accept is not None:
+        wanted |= {"accept_gaps": list(accept.gaps), "reason": accept.reason, "accepted_by": accept.by}
+    config = {"ops": {"invoices": {"config": wanted}}}
     return _run(
         settings, [*hourly_assets(UNCUT), *monthly_assets(UNCUT)], stretch, {MONTH_TAG: month}, config, now, progress
     )
@@ -87,11 +120,10 @@ def _run(
     red = [check for check in result.get_asset_check_evaluations() if not check.passed]
     lines = {check.check_name: f"{check.check_name}: {check.description}" for check in red}
     errors = [lines[check.check_name] for check in red if check.severity is dg.AssetCheckSeverity.ERROR]
-    if errors:
-        raise ChecksFailed(errors)
     made = {
         event.asset_key.to_user_string(): {key: value.value for key, value in event.materialization.metadata.items()}
         for event in result.get_asset_materialization_events()
         if event.asset_key is not None
     }
-    return RunReport(made, tuple(lines[check.check_name] for check in red))
+    warnings = [lines[check.check_name] for check in red if check.severity is not dg.AssetCheckSeverity.ERROR]
+    return RunReport(made, tuple(warnings), tuple(errors))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,21 +16,30 @@ DEFAULT_START: Final = "2026-01-01"
 _PLACES: Final = tuple(f"LORALEDGER_{name}" for name in ("DSN", "SPOOL", "CATALOG", "OUT", "SNAPSHOT"))
 
 
+def font_folders(environ: Mapping[str, str]) -> tuple[Path, ...]:
+    """The folders that LORALEDGER_FONTS names, absolute."""
+    return tuple(Path(part).absolute() for part in environ.get("LORALEDGER_FONTS", "").split(os.pathsep) if part)
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the pipelines need to know. `snapshot` is the file that tells the gateways the ledger's figures; `start` is the first day
-    (UTC) that has partitions."""
+    """What the pipelines need to know. `snapshot` is the file that tells the gateways the ledger's figures; `fonts` are folders of
+    fonts beside those that come with the program; `start` is the first day (UTC) that has partitions."""
 
     dsn: str
     spool: Path
     catalog: Path
     out: Path
     snapshot: Path
+    fonts: tuple[Path, ...] = ()
     start: str = DEFAULT_START
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str]) -> Settings:
-        """LORALEDGER_DSN, _SPOOL, _CATALOG, _OUT, _SNAPSHOT, _WAIT_S and _START; SettingsInvalid with every problem."""
+        """LORALEDGER_DSN, _SPOOL, _CATALOG, _OUT, _SNAPSHOT, _FONTS (folders, with `:` between them), _WAIT_S and _START.
+
+        SettingsInvalid with every problem.
+        """
         start = environ.get("LORALEDGER_START", DEFAULT_START)
         problems = [f"{name} must not be empty" for name in _PLACES if environ.get(name) == ""]
         try:
@@ -44,6 +54,7 @@ class Settings:
             catalog=Path(environ.get("LORALEDGER_CATALOG", "/etc/loraledger/catalog.yaml")),
             out=Path(environ.get("LORALEDGER_OUT", "/var/lib/loraledger/invoices")),
             snapshot=Path(environ.get("LORALEDGER_SNAPSHOT", "/var/lib/loraledger/snapshot.json")),
+            fonts=font_folders(environ),
             start=start,
         )
 

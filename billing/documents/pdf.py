@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, time
@@ -14,6 +15,8 @@ import typst
 from billing.credit import CreditNote
 from billing.documents.credit_view import credit_note_view
 from billing.documents.facturx import Document, document_xml, xml_problems
+from billing.documents.fonts import fonts
+from billing.documents.text_faults import unshown
 from billing.documents.view import invoice_view
 from billing.documents.xmp import mark_factur_x
 from billing.errors import DocumentFailed
@@ -24,11 +27,12 @@ _ATTACHED: Final = "This is also an e-invoice (Factur-X, profile EN 16931): fact
 
 
 def invoice_pdf(invoice: Invoice, paper: Paper = "a4", font_paths: Sequence[Path] = ()) -> bytes:
-    """PDF/A-3b: a summary page, then detail; a draft has a watermark. Only fonts inside the typst wheel are used.
+    """PDF/A-3b: a summary page, then detail; a draft has a watermark. Only fonts that come with the program are used.
 
-    Those cover Latin, Greek and Cyrillic; `font_paths` are directories of fonts for other scripts. The document's date
+    Those cover the common scripts (see `fonts`); `font_paths` are directories of fonts for others. The document's date
     is the issue date, or the cut-off of a draft, never the clock. An issued invoice is Factur-X: its EN 16931 XML is
-    attached, unless `facturx.xml_problems` says what it lacks for that. DocumentFailed when a text cannot be shown.
+    attached, unless `facturx.xml_problems` says what it lacks for that. DocumentFailed, with the field and the characters,
+    when a text cannot be shown.
     """
     name = f"invoice {invoice.number or f'draft of {invoice.tenant}, {invoice.month}'}"
     return _compile("invoice.typ", name, invoice, invoice_view(invoice), paper, font_paths)
@@ -63,12 +67,28 @@ def _compile(
             folder.joinpath("letterhead.typ").read_bytes() + folder.joinpath(template).read_bytes(),
             format="pdf",
             sys_inputs={"document": json.dumps(placed)} | ({"xml": xml} if xml else {}),
-            font_paths=typst.Fonts(include_system_fonts=False, font_paths=list(font_paths)),
+            font_paths=fonts(tuple(font_paths)),
             ignore_system_fonts=True,
             pdf_standards="a-3b",
             timestamp=dated,
         )
     except typst.TypstError as error:
-        advice = "; give a directory of fonts that can show it" if "could not be displayed" in error.message else ""
-        raise DocumentFailed(f"could not write PDF of {name}: {error.message}{advice}") from error
+        found = unshown(document, tuple(font_paths))
+        raise DocumentFailed(f"could not write PDF of {name}: {'; '.join(found) or error.message}", found) from error
+    _check(pdf, xml, name)
     return mark_factur_x(pdf) if xml else pdf
+
+
+def _check(pdf: bytes, xml: str | None, name: str) -> None:
+    """What was made opens again, is archivable and carries the e-invoice; DocumentFailed otherwise."""
+    from pypdf import PdfReader  # only where documents are made
+    from pypdf.errors import PyPdfError
+
+    try:
+        reader = PdfReader(io.BytesIO(pdf), strict=True)
+        attached = [part for parts in reader.attachments.values() for part in parts]
+        sound = len(reader.pages) > 0 and "/OutputIntents" in reader.root_object
+    except PyPdfError as error:
+        raise DocumentFailed(f"could not write PDF of {name}: it does not open again: {error}") from error
+    if not sound or attached != ([xml.encode()] if xml else []):
+        raise DocumentFailed(f"could not write PDF of {name}: it is not archivable, or its e-invoice is not in it")

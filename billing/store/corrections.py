@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from billing.corrections import Difference, correction_lines, difference
 from billing.invoice import Invoice
 from billing.invoice_lines import Line
+from billing.store.clickhouse import Ledger
 from billing.store.drafting import Desk
 from billing.store.issuing import issued_credit_notes, issued_invoices
 
@@ -21,20 +22,25 @@ def as_known(desk: Desk, original: Invoice) -> Difference:
     return _difference(desk, original, [one.invoice() for one in issued_invoices(desk.ledger, tenant=original.tenant)])
 
 
-def corrections_due(desk: Desk, month: str) -> dict[str, list[Line]]:
-    """By tenant: lines that raise invoices of earlier months, for the invoice of `month`.
+def outdated_invoices(ledger: Ledger, month: str) -> dict[str, set[str]]:
+    """By tenant: numbers of invoices of earlier months of which the ledger learned something after they were made."""
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for row in ledger.read("invoices_outdated", {"month": month}):
+        found[row["tenant"]].add(row["number"])
+    return dict(found)
 
-    Only months of which the ledger learned something after their invoice was made are looked at.
-    """
-    due: defaultdict[str, list[Line]] = defaultdict(list)
-    outdated = desk.ledger.read("invoices_outdated", {"month": month})
-    for tenant in sorted({row["tenant"] for row in outdated}):
-        invoices = [one.invoice() for one in issued_invoices(desk.ledger, tenant=tenant)]
-        numbers = {row["number"] for row in outdated if row["tenant"] == tenant}
-        for original in invoices:
-            if original.number in numbers:
-                due[tenant] += correction_lines(_difference(desk, original, invoices))
-    return dict(due)
+
+def corrections_due(desk: Desk, tenant: str, numbers: Collection[str]) -> list[Line]:
+    """Lines that raise these invoices of a tenant, for its next one."""
+    if not numbers:
+        return []
+    invoices = [one.invoice() for one in issued_invoices(desk.ledger, tenant=tenant)]
+    return [
+        line
+        for original in invoices
+        if original.number in numbers
+        for line in correction_lines(_difference(desk, original, invoices))
+    ]
 
 
 def _difference(desk: Desk, original: Invoice, invoices: Iterable[Invoice]) -> Difference:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from billing.counters import Counted, Gap, explain
+from billing.store.accepted import accepted_gaps, accepted_tokens
 from billing.store.clickhouse import Ledger
 from telemetry.engine_time import EngineCounters
 from telemetry.names import EventName
@@ -24,9 +25,10 @@ def engine_gaps(ledger: Ledger, start_ns: int, end_ns: int) -> list[Gap]:
 
 
 def unexplained(ledger: Ledger, start_ns: int, end_ns: int) -> list[str]:
-    """The gaps that no cause covers, in words."""
+    """The gaps that no cause covers and nobody accepted, in words."""
+    accepted = accepted_tokens(accepted_gaps(ledger))
     return [
-        f"{gap.unexplained} {gap.what} of {gap.emitter} between {gap.larger} and {gap.smaller}"
+        f"{left} {gap.what} of {gap.emitter} between {gap.larger} and {gap.smaller}"
         for gap in engine_gaps(ledger, start_ns, end_ns)
-        if gap.unexplained
+        if (left := gap.unexplained - accepted.get((gap.emitter, gap.what, gap.larger, gap.smaller), 0))
     ]

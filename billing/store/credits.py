@@ -10,6 +10,7 @@ from decimal import Decimal
 
 from billing.corrections import Difference, proposed_credit_notes
 from billing.credit import Credited, CreditNote, Reason, draft_credit_note, issue_credit_note, spread, whole
+from billing.documents.press import Paper, Press
 from billing.errors import CreditInvalid
 from billing.explain import Explained, Share, explain_request
 from billing.invoice import Invoice
@@ -20,6 +21,7 @@ from billing.store.drafting import Desk
 from billing.store.explain import explain
 from billing.store.issuing import free_number, issue, issued_credit_notes, issued_document
 from billing.store.postings import post
+from billing.store.printing import keep_files
 from catalog.model import Catalog
 
 
@@ -56,16 +58,27 @@ def agreed(ledger: Ledger, number: str, what: Agreed, now: datetime) -> CreditNo
 
 
 def issue_proposed(
-    ledger: Ledger, number: str, catalog: Catalog, now: datetime, reason: Reason, explanation: str | None = None
+    ledger: Ledger,
+    number: str,
+    catalog: Catalog,
+    now: datetime,
+    reason: Reason,
+    explanation: str | None = None,
+    press: Press | None = None,
 ) -> list[CreditNote]:
-    """Issue what `propose` proposes, and post it. Again, it issues nothing: what was credited is no longer due."""
-    return _issue(ledger, lambda: propose(ledger, number, catalog, now, reason, explanation), catalog, now)
+    """Issue what `propose` proposes, and post it. Again, it issues nothing: what was credited is no longer due.
+
+    DocumentFailed, and nothing is issued, when a note cannot be printed.
+    """
+    return _issue(ledger, lambda: propose(ledger, number, catalog, now, reason, explanation), catalog, now, press)
 
 
-def issue_agreed(ledger: Ledger, number: str, what: Agreed, catalog: Catalog, now: datetime) -> list[CreditNote]:
+def issue_agreed(
+    ledger: Ledger, number: str, what: Agreed, catalog: Catalog, now: datetime, press: Press | None = None
+) -> list[CreditNote]:
     """Issue an agreed credit note once: a second one of the same words, reason and sum on the invoice is not issued.
 
-    Two that are meant to be two say so in their explanations.
+    Two that are meant to be two say so in their explanations. DocumentFailed, and nothing is issued, when it cannot be printed.
     """
 
     def make() -> list[CreditNote]:
@@ -74,17 +87,19 @@ def issue_agreed(ledger: Ledger, number: str, what: Agreed, catalog: Catalog, no
             return []
         return [agreed(ledger, number, what, now)]
 
-    return _issue(ledger, make, catalog, now)
+    return _issue(ledger, make, catalog, now, press)
 
 
 def _issue(
-    ledger: Ledger, make: Callable[[], Sequence[CreditNote]], catalog: Catalog, now: datetime
+    ledger: Ledger, make: Callable[[], Sequence[CreditNote]], catalog: Catalog, now: datetime, press: Press | None
 ) -> list[CreditNote]:
-    series, today = catalog.seller.credit_series, now.date()
+    series, today, printer = catalog.seller.credit_series, now.date(), press or Press()
 
     def numbered() -> list[CreditNote]:
         first = free_number(ledger, series, today.year)
-        return [issue_credit_note(draft, series, first + rank, today) for rank, draft in enumerate(make())]
+        notes = [issue_credit_note(draft, series, first + rank, today) for rank, draft in enumerate(make())]
+        keep_files(ledger, [Paper(note, printer.files(note)) for note in notes], now)
+        return notes
 
     done = issue(ledger, numbered, now)
     post(ledger)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
 from billing.attempts import Life
 from billing.engine_minutes import Extent, MeasuredMinute, Session, engine_minutes, lives, rentals
-from billing.facts import EngineMinute
+from billing.errors import EngineHourInvalid
+from billing.facts import EngineMinute, NotConserved
 from billing.periods import to_ns
 from billing.store import versions
 from billing.store.clickhouse import Ledger
+from billing.store.derivations import Derived
 from billing.store.rows import ENGINE_MINUTE, engine_minute, milliseconds
 from catalog.model import Catalog
 from telemetry.engine_time import AdapterLoad
@@ -43,13 +46,27 @@ def engine_lives(ledger: Ledger, start_ns: int, end_ns: int, catalog: Catalog) -
     extents = [
         Extent(r["engine"], r["emitter"], r["first_ns"], r["last_ns"]) for r in ledger.read("engine_extents", window)
     ]
-    return lives(sessions, extents, catalog)
+    return [
+        life
+        for engine in sorted({s.engine for s in sessions} | {e.engine for e in extents})
+        for life in _lives(
+            [s for s in sessions if s.engine == engine], [e for e in extents if e.engine == engine], catalog
+        )
+    ]
 
 
-def write_engine_time(ledger: Ledger, start_ns: int, end_ns: int, catalog: Catalog, now: datetime) -> int:
-    """Derive the minutes of [start_ns, end_ns) and rewrite what differs; how many rows changed.
+def _lives(sessions: Sequence[Session], extents: Sequence[Extent], catalog: Catalog) -> list[Life]:
+    """The runs of one engine; none when nobody declared its hardware: then its time cannot be placed, and that is seen."""
+    try:
+        return lives(sessions, extents, catalog)
+    except EngineHourInvalid:
+        return []
 
-    Raises NotConserved or EngineHourInvalid, and writes nothing, when the parts do not sum to rented time.
+
+def write_engine_time(ledger: Ledger, start_ns: int, end_ns: int, catalog: Catalog, now: datetime) -> Derived:
+    """Derive the minutes of [start_ns, end_ns) and rewrite what differs.
+
+    An engine whose parts do not sum to rented time is a fault, keeps the rows that it has, and stops no other.
     """
     end_ns = min(end_ns, to_ns(now))
     window = {"window": EventName.WINDOW, "start_ns": start_ns, "end_ns": end_ns}
@@ -57,15 +74,28 @@ def write_engine_time(ledger: Ledger, start_ns: int, end_ns: int, catalog: Catal
     measured = [MeasuredMinute(r["engine"], r["minute_ns"], *(r[name] for name in _PARTS)) for r in sums]
     paid = rentals(engine_lives(ledger, start_ns, end_ns, catalog), catalog, end_ns)
     extras = {(r["engine"], r["minute_ns"]): {name: r[name] for name in _EXTRAS} for r in sums}
-    new = [
-        _row(minute, extras.get((minute.engine, minute.start_ns)))
-        for minute in engine_minutes(measured, paid, start_ns, end_ns)
-    ]
+    new: list[dict[str, Any]] = []
+    faults: dict[str, str] = {}
+    for engine in sorted({m.engine for m in measured} | {life.engine for life in paid}):
+        try:
+            minutes = engine_minutes(
+                [one for one in measured if one.engine == engine],
+                [one for one in paid if one.engine == engine],
+                start_ns,
+                end_ns,
+            )
+        except (NotConserved, EngineHourInvalid) as error:
+            faults[engine] = str(error)
+            continue
+        new += [_row(minute, extras.get((minute.engine, minute.start_ns))) for minute in minutes]
     old = [
         {name: value for name, value in row.items() if name != "minute_ns"}
         for row in ledger.read("engine_time_window", window)
+        if row["engine"] not in faults
     ]
-    return versions.apply(ledger, "engine_time_versions", versions.change(old, new, ("engine", "minute")), to_ns(now))
+    changed = versions.change(old, new, ("engine", "minute"))
+    versions.apply(ledger, "engine_time_versions", changed, to_ns(now))
+    return Derived(changed.count, tuple(faults.values()))
 
 
 def read_engine_minutes(ledger: Ledger, start_ns: int, end_ns: int) -> list[EngineMinute]:

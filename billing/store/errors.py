@@ -7,9 +7,10 @@ StoreError (a BillingError)
 ├── QueryRefused          a free query that is not a plain read
 ├── QueryFailed           the database refused a query
 ├── ReaderUnsafe          the engine would not keep a free query from writing
-├── CloseRefused          a month cannot be closed; `reasons` lists all that is red
+├── CloseRefused          a month cannot be closed yet, for nobody; `reasons` say until when
 ├── IssueLost             others kept taking the place in the chain of documents
 ├── DocumentMissing       no issued document has that number
+├── GapMissing            no open gap of the month has that id, or several begin so
 ├── EntryMissing          no quarantine entry has that id, or several begin so
 └── ReasonMissing         a quarantine entry is not released without a reason
 """
@@ -17,14 +18,8 @@ StoreError (a BillingError)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from billing.errors import BillingError
-
-_QUARANTINE: Final = (
-    "`loraledger quarantine` lists what waits there; `quarantine retry` takes it once its cause is gone, "
-    "`quarantine release ID --reason TEXT` gives it up"
-)
 
 
 class StoreError(BillingError):
@@ -89,8 +84,7 @@ class CloseRefused(StoreError):
 
     def __init__(self, month: str, reasons: Sequence[str]) -> None:
         self.month, self.reasons = month, list(reasons)
-        advice = [_QUARANTINE] if any(reason.startswith("quarantine:") for reason in reasons) else []
-        super().__init__(f"could not close {month}:\n" + "\n".join(f"  {line}" for line in (*reasons, *advice)))
+        super().__init__(f"could not close {month}:\n" + "\n".join(f"  {line}" for line in reasons))
 
 
 class IssueLost(StoreError):
@@ -111,6 +105,15 @@ class DocumentMissing(StoreError):
         super().__init__(
             f"could not find {number}: no issued document has that number; `loraledger invoice MONTH` lists them"
         )
+
+
+class GapMissing(StoreError):
+    """Not one open gap of `month`: `matches` of them begin with `wanted`."""
+
+    def __init__(self, wanted: str, matches: int, month: str) -> None:
+        self.wanted, self.matches = wanted, matches
+        fact = f"{matches} gaps begin so; give more of the id" if matches else "no open gap has that id"
+        super().__init__(f"could not accept {wanted!r}: {fact}; `loraledger reconcile {month}` lists them")
 
 
 class EntryMissing(StoreError):

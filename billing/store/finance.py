@@ -10,14 +10,14 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
-from billing.attempts import gaps
 from billing.close import MonthState, overdue_ns
 from billing.facts import HOUR_NS, PROVIDER
 from billing.money import plain, product, ratio, total
 from billing.periods import BillingMonth, to_datetime, to_ns
 from billing.reconcile import OWNERS, Reconciliation
+from billing.store.blocks import open_blocks
 from billing.store.clickhouse import Ledger
-from billing.store.counters import unexplained
+from billing.store.gaps import stream_gaps
 from catalog.model import Catalog, CostPlus
 from telemetry.names import EventName
 
@@ -54,19 +54,6 @@ def reconciliation(ledger: Ledger, start: datetime, end: datetime) -> Reconcilia
     )
 
 
-def stream_gaps(ledger: Ledger, start_ns: int, end_ns: int) -> dict[str, int]:
-    """How many sequence numbers are missing, by stream, of the streams that have something in the window."""
-    names = {
-        "window": EventName.WINDOW,
-        "session": EventName.SESSION,
-        "load": EventName.LOAD,
-        "reshare": EventName.RESHARE,
-        "opened": EventName.OPENED,
-    }
-    rows = ledger.read("stream_gaps", {"start_ns": start_ns, "end_ns": end_ns, **names})
-    return gaps({row["stream"]: (row["highest"], row["seen"]) for row in rows})
-
-
 def waiting(ledger: Ledger, start_ns: int, end_ns: int) -> list[tuple[str, int]]:
     """Open quarantine entries that touch the window, as (reason, how many)."""
     rows = ledger.read("quarantine_reasons", {"start_ns": start_ns, "end_ns": end_ns})
@@ -79,27 +66,13 @@ def system_causes(ledger: Ledger, start_ns: int, end_ns: int) -> tuple[dict[str,
     return dict(row["causes"]), row["busy_ns"]
 
 
-def month_state(ledger: Ledger, month: str, catalog: Catalog) -> MonthState:
-    """Everything that decides whether the month may be closed."""
-    start_ns, end_ns = month_window(month, catalog)
-    window = {"start_ns": start_ns, "end_ns": end_ns}
+def month_state(ledger: Ledger, month: str, catalog: Catalog, now: datetime) -> MonthState:
+    """Everything that decides for whom the month may be closed."""
     zones = {"UTC", *(tenant.time_zone for tenant in catalog.tenants)}
-    missing = ledger.read("missing_time", window)[0]
-    meter = ledger.read("usage_against_meter", {"window": EventName.WINDOW, "settled": False, **window})[0]
     return MonthState(
-        month=month,
-        end_ns=max(BillingMonth(month, zone).end_ns for zone in zones),
-        quarantined=waiting(ledger, start_ns, end_ns),
-        gaps=stream_gaps(ledger, start_ns, end_ns),
-        open_attempts=ledger.read("open_attempts", {**window, "opened": EventName.OPENED})[0]["attempts"],
-        unpriced_hours=[
-            f"engine {row['engine']} ({row['gpu_type']}) at {row['hour'].isoformat()}"
-            for row in ledger.read("unpriced_hours", window)
-        ],
-        missing_ns=missing["missing_ns"],
-        uneven_hours=missing["uneven_hours"],
-        uneven_attempts=meter["uneven"],
-        unexplained=unexplained(ledger, start_ns, end_ns),
+        month,
+        max(BillingMonth(month, zone).end_ns for zone in zones),
+        open_blocks(ledger, *month_window(month, catalog), catalog, now),
     )
 
 

@@ -3,86 +3,174 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from billing.close import GRACE_NS, charges_something, numbered, refusals
+from billing.acceptance import Acceptance
+from billing.blocks import Block, Kind, blocked
+from billing.close import GRACE_NS, Closed, charges_something, numbered, refusals
 from billing.documents.json_file import invoice_json
+from billing.documents.press import Paper, Press
+from billing.documents.text_faults import declared
+from billing.errors import BillingError, DocumentFailed
+from billing.facts import NotConserved
 from billing.invoice import Invoice
 from billing.periods import BillingMonth, to_ns
 from billing.store import versions
+from billing.store.accepted import accept_gaps, accepted_gaps, choose
 from billing.store.catalog_history import remember_catalog
 from billing.store.clickhouse import Ledger
-from billing.store.corrections import corrections_due
+from billing.store.corrections import corrections_due, outdated_invoices
 from billing.store.drafting import Desk
 from billing.store.errors import CloseRefused
 from billing.store.finance import month_state, month_window
 from billing.store.issuing import BATCH, Issued, free_number, issue, issued_invoices
 from billing.store.postings import post
+from billing.store.printing import Printed, keep_files
+from billing.store.quarantine import RELEASED, resolve
 from catalog.load import version
 from catalog.model import Catalog
 
 _KIND: Final = "invoice"
+PARTLY: Final = "partly closed"
+"""Status of a month that is issued for some and blocked for others."""
 
 
-def drafts(ledger: Ledger, month: str, catalog: Catalog, now: datetime) -> list[Invoice]:
+@dataclass(frozen=True, slots=True)
+class Drafts:
+    """A draft for each tenant that can have one, in the order of ids, and why others have none."""
+
+    invoices: list[Invoice]
+    blocks: list[Block]
+
+
+def drafts(ledger: Ledger, month: str, catalog: Catalog, now: datetime) -> Drafts:
     """A draft for each tenant that used something in the month, owes a minimum or a fee, or has a correction to come.
 
-    Nothing is written. Raises what rating and drafting raise: NotConserved, PayerMissing, ExchangeMissing, InvoiceInvalid.
+    Nothing is written. What one tenant's month lacks (a payer, an exchange rate, facts that fit) blocks that tenant alone.
+    BookMissing when no price book held in the month.
     """
     desk = Desk(ledger, catalog, now)
-    idle, corrections = desk.idle_shares(month), corrections_due(desk, month)
+    idle, outdated = desk.idle_shares(month), outdated_invoices(ledger, month)
     active = {row["tenant"] for row in ledger.read("active_tenants", {"month": month})}
     earlier = {invoice.tenant: invoice for invoice in issued(ledger, BillingMonth(month).previous().text)}
-    return [
-        desk.draft(
-            tenant, month, idle.get(tenant.id, ()), earlier.get(tenant.id), corrections=corrections.get(tenant.id, ())
-        )
-        for tenant in sorted(catalog.tenants, key=lambda t: t.id)
-        if tenant.id in active or tenant.plan.minimum or tenant.commitment or corrections.get(tenant.id)
-    ]
+    made = Drafts([], [])
+    for tenant in sorted(catalog.tenants, key=lambda t: t.id):
+        try:
+            corrections = corrections_due(desk, tenant.id, outdated.get(tenant.id, ()))
+            if tenant.id in active or tenant.plan.minimum or tenant.commitment or corrections:
+                shares = idle.get(tenant.id, ())
+                made.invoices.append(desk.draft(tenant, month, shares, earlier.get(tenant.id), corrections=corrections))
+        except (BillingError, NotConserved, LookupError) as error:
+            made.blocks.append(_fault(Kind.DRAFT, tenant.id, month, str(error)))
+    return made
 
 
-def write_drafts(ledger: Ledger, month: str, catalog: Catalog, now: datetime) -> list[Invoice]:
-    """Replace the month's drafts by what the ledger says now; tenants with an issued invoice have none.
+def write_drafts(ledger: Ledger, month: str, catalog: Catalog, now: datetime, press: Press | None = None) -> Printed:
+    """Replace the month's drafts by what the ledger says now, printed; tenants with an issued invoice have none.
 
-    Once the month is closed, only those have one that closing it again would issue.
+    Once the month is closed, only those have one that closing it again would issue. Who cannot have one is in `blocks`.
     """
     fresh = _open_drafts(ledger, month, catalog, now)
+    invoices = fresh.invoices
     if ledger.read("period_closed", {"month": month}):
-        fresh = [draft for draft in fresh if charges_something(draft)]
-    _replace_drafts(ledger, month, fresh, now)
-    return fresh
+        invoices = [draft for draft in invoices if charges_something(draft)]
+    _replace_drafts(ledger, month, invoices, now)
+    papers, faults = _print(invoices, press or Press(), catalog, month)
+    return Printed(papers, [*fresh.blocks, *faults])
 
 
 def issue_month(
-    ledger: Ledger, month: str, catalog: Catalog, now: datetime, *, grace_ns: int = GRACE_NS
+    ledger: Ledger, month: str, catalog: Catalog, now: datetime, *, grace_ns: int = GRACE_NS, press: Press | None = None
 ) -> list[Invoice]:
-    """Close the month: number, freeze and chain an invoice for each tenant with a charge and none yet; all of the month's.
+    """As `close_month`; all of the month's invoices."""
+    return list(close_month(ledger, month, catalog, now, grace_ns=grace_ns, press=press).invoices)
 
-    Numbers continue the seller's series of the year without gaps, in the order of tenant ids; a tenant that is charged
-    nothing gets no document. Run again, also after a crash or beside another run, it completes what is missing and issues
-    nothing twice. CloseRefused, listing everything that is red, when the month may not be closed and was not.
+
+def close_month(
+    ledger: Ledger, month: str, catalog: Catalog, now: datetime, *, grace_ns: int = GRACE_NS, press: Press | None = None
+) -> Closed:
+    """Close the month for everybody whom nothing blocks: make, number, freeze and chain an invoice for each tenant with a
+    charge and none yet.
+
+    Every file of a document is made and kept before its number is given, so that nothing numbered cannot be printed. Numbers
+    continue the seller's series of the year without gaps, in the order of tenant ids; a tenant that is charged nothing gets
+    no document. Run again, also after a crash or beside another run, it completes what is missing and issues nothing twice,
+    and issues the rest once what blocks them is gone. CloseRefused when the month is not over, or its grace is not.
     """
     _settle(ledger, issued_invoices(ledger, month))
-    if reasons := refusals(month_state(ledger, month, catalog), to_ns(now), grace_ns):
+    state = month_state(ledger, month, catalog, now)
+    if reasons := refusals(state, to_ns(now), grace_ns):
         if ledger.read("period_closed", {"month": month}):
-            return issued(ledger, month)
+            return Closed(month, issued(ledger, month))
         raise CloseRefused(month, reasons)
     remember_catalog(ledger, catalog, now)
-    series, today = catalog.seller.number_series, now.date()
+    series, today, printer = catalog.seller.number_series, now.date(), press or Press()
+    held = blocked(state.blocks)
+    left: dict[str, Block] = {}
 
     def make() -> list[Invoice]:
-        waiting = [draft for draft in _open_drafts(ledger, month, catalog, now) if charges_something(draft)]
-        return numbered(waiting, series, free_number(ledger, series, today.year), today)
+        fresh = _open_drafts(ledger, month, catalog, now)
+        left.update({block.tenants[0]: block for block in fresh.blocks})
+        free = [d for d in fresh.invoices if d.tenant not in held and d.tenant not in left and charges_something(d)]
+        first = free_number(ledger, series, today.year)
+        while True:
+            documents = numbered(free, series, first, today)[:BATCH]
+            papers, faults = _print(documents, printer, catalog, month)
+            if not faults:
+                break
+            left.update({block.tenants[0]: block for block in faults})
+            free = [draft for draft in free if draft.tenant not in left]
+        keep_files(ledger, papers, now)
+        return documents
 
     while len(issue(ledger, make, now)) == BATCH:
         pass
     documents = issued_invoices(ledger, month)
     _settle(ledger, documents)
-    _remember_close(ledger, month, catalog, len(documents), now)
-    _replace_drafts(ledger, month, [], now)
-    return [one.invoice() for one in documents]
+    closed = Closed(month, [one.invoice() for one in documents], [*state.blocks, *left.values()])
+    _remember_close(ledger, closed, catalog, now)
+    waiting = [draft for draft in _open_drafts(ledger, month, catalog, now).invoices if draft.tenant in closed.blocked]
+    _replace_drafts(ledger, month, waiting, now)
+    return closed
+
+
+def take_on(
+    ledger: Ledger, month: str, gaps: Sequence[str], catalog: Catalog, reason: str, by: str, now: datetime
+) -> list[Acceptance]:
+    """Let the provider carry open gaps of the month, named by id or its first digits: booked into the chain and the postings.
+
+    What waits in quarantine is released with it. Those that were accepted before stay as they are. GapMissing or
+    AcceptanceInvalid otherwise, and then none is accepted.
+    """
+    accepted = accepted_gaps(ledger)
+    chosen = choose(month_state(ledger, month, catalog, now).blocks, gaps, accepted, month)
+    made = accept_gaps(ledger, chosen, month, catalog.prices.currency, reason, by, now)
+    released = {
+        entry: f"{RELEASED}{one.reason} ({one.number})"
+        for one in (*accepted, *made)
+        if one.kind is Kind.QUARANTINE
+        for entry in one.key
+    }
+    resolve(ledger, released, now)
+    return made
+
+
+def _print(documents: Sequence[Invoice], press: Press, catalog: Catalog, month: str) -> tuple[list[Paper], list[Block]]:
+    """Every document as files, and by tenant why one cannot be made."""
+    papers, faults = [], []
+    for document in documents:
+        try:
+            papers.append(Paper(document, press.files(document)))
+        except DocumentFailed as error:
+            said = "; ".join(declared(catalog, document.tenant, error.faults)) or str(error)
+            faults.append(_fault(Kind.DOCUMENT, document.tenant, month, said))
+    return papers, faults
+
+
+def _fault(kind: Kind, tenant: str, month: str, said: str) -> Block:
+    return Block(kind, (tenant, month), said, (tenant,), advice="mend the catalog and close the month again")
 
 
 def issued(ledger: Ledger, month: str) -> list[Invoice]:
@@ -90,9 +178,13 @@ def issued(ledger: Ledger, month: str) -> list[Invoice]:
     return [one.invoice() for one in issued_invoices(ledger, month)]
 
 
-def _open_drafts(ledger: Ledger, month: str, catalog: Catalog, now: datetime) -> list[Invoice]:
+def _open_drafts(ledger: Ledger, month: str, catalog: Catalog, now: datetime) -> Drafts:
     done = {one.tenant for one in issued_invoices(ledger, month)}
-    return [draft for draft in drafts(ledger, month, catalog, now) if draft.tenant not in done]
+    found = drafts(ledger, month, catalog, now)
+    return Drafts(
+        [draft for draft in found.invoices if draft.tenant not in done],
+        [block for block in found.blocks if block.tenants[0] not in done],
+    )
 
 
 def _settle(ledger: Ledger, documents: Sequence[Issued]) -> None:
@@ -168,13 +260,37 @@ def _lines(invoice: Invoice) -> list[dict[str, Any]]:
     ]
 
 
-def _remember_close(ledger: Ledger, month: str, catalog: Catalog, documents: int, now: datetime) -> None:
-    if [row["documents"] for row in ledger.read("period_closed", {"month": month})] == [documents]:
+def _remember_close(ledger: Ledger, closed: Closed, catalog: Catalog, now: datetime) -> None:
+    """What is closed stays closed; a month that waits for somebody is `partly closed`. What blocks is kept beside it."""
+    month, documents = closed.month, len(closed.invoices)
+    rows = [_block_row(month, block, closed) for block in closed.blocks]
+    changed = versions.change(ledger.read("billing_blocks_month", {"month": month}), rows, ("billing_month", "id"))
+    versions.apply(ledger, "billing_blocks", changed, to_ns(now))
+    before = [(row["status"], row["documents"]) for row in ledger.read("period_known", {"month": month})]
+    status = PARTLY if closed.blocked and ("closed" not in {status for status, _ in before}) else "closed"
+    if before == [(status, documents)]:
         return
     start_ns, end_ns = month_window(month, catalog)
     cost = ledger.read("attributed_cost_window", {"start_ns": start_ns, "end_ns": end_ns})[0]["cost_sum"]
     ledger.insert(
         "billing_period_versions",
         ["billing_month", "version", "status", "closed_at", "catalog_version", "documents", "cost", "currency"],
-        [[month, to_ns(now), "closed", now, version(catalog), documents, cost, catalog.prices.currency]],
+        [[month, to_ns(now), status, now, version(catalog), documents, cost, catalog.prices.currency]],
     )
+
+
+def _block_row(month: str, block: Block, closed: Closed) -> dict[str, Any]:
+    return {
+        "billing_month": month,
+        "id": block.id,
+        "kind": block.kind.value,
+        "what": block.what,
+        "tenants": list(block.tenants),
+        "waiting": [tenant for tenant in block.tenants if tenant in closed.blocked],
+        "engine": block.engine or "",
+        "records": block.records,
+        "tokens": block.tokens,
+        "engine_ns": block.engine_ns,
+        "cost": block.cost,
+        "advice": block.advice,
+    }

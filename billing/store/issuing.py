@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple, TypeVar
 
+from billing.acceptance import Acceptance, acceptance_json, read_acceptance
 from billing.close import free_sequence
 from billing.credit import CreditNote
 from billing.documents.json_file import credit_note_json, invoice_json, read_credit_note, read_invoice
@@ -20,7 +21,9 @@ from billing.store.clickhouse import Ledger
 from billing.store.errors import DocumentMissing, IssueLost
 from billing.store.rows import text_hash
 
-Document = TypeVar("Document", Invoice, CreditNote)
+Document = TypeVar("Document", Invoice, CreditNote, Acceptance)
+Chained = Invoice | CreditNote | Acceptance
+"""What may stand in the chain."""
 
 _CHAIN: Final = "documents"
 _COLUMNS: Final = (
@@ -38,6 +41,7 @@ _COLUMNS: Final = (
 BATCH: Final = 500
 """Documents of one block, so that the database never cuts it in two."""
 _TRIES: Final = 20
+_KINDS: Final[dict[type[Any], str]] = {Invoice: "invoice", CreditNote: "credit_note", Acceptance: "acceptance"}
 
 
 class Head(NamedTuple):
@@ -64,6 +68,10 @@ class Issued:
     def invoice(self) -> Invoice:
         """The invoice, as it was sent; InvoiceInvalid when it was tampered with."""
         return read_invoice(self.document.encode())
+
+    def acceptance(self) -> Acceptance:
+        """The accepted gap; AcceptanceInvalid when it was tampered with."""
+        return read_acceptance(self.document.encode())
 
     def credit_note(self) -> CreditNote:
         """The credit note, as it was sent; CreditInvalid when it was tampered with."""
@@ -113,6 +121,16 @@ def chain_after(ledger: Ledger, position: int) -> list[Issued]:
     return _issued(ledger.read("issued_chain", {"after": position}))
 
 
+def document_text(document: Chained) -> str:
+    """The document as it stands in the chain."""
+    match document:
+        case Invoice():
+            return invoice_json(document).decode()
+        case CreditNote():
+            return credit_note_json(document).decode()
+    return acceptance_json(document).decode()
+
+
 def broken_links(ledger: Ledger) -> list[str]:
     """What is wrong with issued documents, by number: a link that does not follow, a hole, a copy that says something else."""
     copies = {row["number"]: row for row in ledger.read("invoice_copies", {"month": ""})}
@@ -133,20 +151,20 @@ def _head(ledger: Ledger) -> Head:
     return Head(row["position"], row["hash"])
 
 
-def _append(ledger: Ledger, place: Head, documents: Sequence[Invoice | CreditNote], now: datetime) -> bool:
+def _append(ledger: Ledger, place: Head, documents: Sequence[Chained], now: datetime) -> bool:
     rows = list(_rows(place, documents, now))
     ledger.insert("issued_documents", _COLUMNS, rows, once=f"{_CHAIN}:{place.position + 1}")
     stands = ledger.read("issued_place", {"position": place.position + 1})
     return [row["hash"] for row in stands] == [rows[0][_COLUMNS.index("hash")]]
 
 
-def _rows(place: Head, documents: Sequence[Invoice | CreditNote], now: datetime) -> Iterator[list[Any]]:
+def _rows(place: Head, documents: Sequence[Chained], now: datetime) -> Iterator[list[Any]]:
     previous = place.hash
     for position, document in enumerate(documents, start=place.position + 1):
-        text = (invoice_json(document) if isinstance(document, Invoice) else credit_note_json(document)).decode()
+        text = document_text(document)
         number = document.number or ""
         link = _link(previous, number, text)
-        kind = "invoice" if isinstance(document, Invoice) else "credit_note"
+        kind = _KINDS[type(document)]
         yield [_CHAIN, position, kind, number, document.tenant, document.month, now, text, link, previous]
         previous = link
 

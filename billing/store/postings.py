@@ -6,7 +6,14 @@ from dataclasses import fields
 from typing import Any, Final
 
 from billing.periods import to_ns
-from billing.postings import FIRST, Posting, broken_postings, credit_note_postings, invoice_postings
+from billing.postings import (
+    FIRST,
+    Posting,
+    acceptance_postings,
+    broken_postings,
+    credit_note_postings,
+    invoice_postings,
+)
 from billing.store.clickhouse import Ledger
 from billing.store.issuing import chain_after
 
@@ -21,6 +28,8 @@ def post(ledger: Ledger) -> int:
     for one in chain_after(ledger, last[0]["position"] if last else 0):
         if one.kind == "invoice":
             postings = invoice_postings(one.invoice(), previous)
+        elif one.kind == "acceptance":
+            postings = acceptance_postings(one.acceptance(), previous)
         else:
             postings = credit_note_postings(one.credit_note(), previous)
         rows += [[*(getattr(p, name) for name in _FIELDS), one.position, to_ns(one.issued_at)] for p in postings]

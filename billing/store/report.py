@@ -46,7 +46,9 @@ class ReportFacts:
     cold_waits: Sequence[Row]
 
 
-def report_facts(ledger: Ledger, month: str, catalog: Catalog, yellow: Decimal, red: Decimal) -> ReportFacts:
+def report_facts(
+    ledger: Ledger, month: str, catalog: Catalog, yellow: Decimal, red: Decimal, now: datetime
+) -> ReportFacts:
     """Everything about one billing month; `yellow` and `red` are the alert bounds as multiples of a promise."""
     start_ns, end_ns = month_window(month, catalog)
     window = {"start_ns": start_ns, "end_ns": end_ns}
@@ -55,7 +57,7 @@ def report_facts(ledger: Ledger, month: str, catalog: Catalog, yellow: Decimal, 
     loads, uses = _residency(ledger, timeline, start_ns)
     return ReportFacts(
         month=month,
-        state=month_state(ledger, month, catalog),
+        state=month_state(ledger, month, catalog, now),
         reconciliation=reconciliation(ledger, to_datetime(start_ns), to_datetime(end_ns)),
         periods={row["billing_month"]: row["closed_at"] for row in ledger.read("report_periods")},
         promises=_promises(ledger, month, catalog, window, (yellow, red)),

@@ -10,12 +10,14 @@ from functools import cache
 from typing import Any, Final
 
 from billing.attribution import EngineHourCost, TenantCost, price_engine_hour, share_cold
-from billing.facts import HOUR_NS, ColdLoad, EngineMinute, TenantQuarter
+from billing.errors import BillingError
+from billing.facts import HOUR_NS, ColdLoad, EngineMinute, NotConserved, TenantQuarter
 from billing.money import product, total
 from billing.periods import BillingMonth, hour_start, to_datetime, to_ns
 from billing.prices import book_as_of, gpu_price
 from billing.store import versions
 from billing.store.clickhouse import Ledger
+from billing.store.derivations import Derived
 from billing.store.engine_time import read_engine_minutes
 from billing.tenant_quarters import Part, QuarterKey, merge, revenue, without_engine_time
 from catalog.model import Catalog, PriceBook
@@ -38,27 +40,28 @@ Books = Callable[[int], PriceBook]
 """The price book of the UTC hour that begins at those nanoseconds."""
 
 
-def write_tenant_cost(ledger: Ledger, start_ns: int, end_ns: int, catalog: Catalog, now: datetime) -> int:
-    """Derive the cost rows of [start_ns, end_ns), whole UTC hours, a day at a time; how many rows changed.
+def write_tenant_cost(ledger: Ledger, start_ns: int, end_ns: int, catalog: Catalog, now: datetime) -> Derived:
+    """Derive the cost rows of [start_ns, end_ns), whole UTC hours, a day at a time.
 
-    Each hour has the price book that held then, as it is known now. Raises NotConserved, EngineHourInvalid, BookMissing
-    or PriceMissing; the days before the fault stay written.
+    Each hour has the price book that held then, as it is known now. An engine-hour without a price, or whose facts do not
+    fit each other, is a fault: it has no cost rows, is seen as not priced, and stops no other.
     """
     books = _books(catalog, now)
     changed = 0
+    faults: list[str] = []
     for day in ledger.read("active_days", {"start_ns": start_ns, "end_ns": end_ns}):
         window = {"start_ns": max(start_ns, day["day_ns"]), "end_ns": min(end_ns, day["day_ns"] + _DAY_NS)}
         if window["start_ns"] >= window["end_ns"]:
             continue
         quarters, unmeasured = _quarters(ledger, window)
-        hours, others = _price(quarters, read_engine_minutes(ledger, **window), books)
+        hours, others = _price(quarters, read_engine_minutes(ledger, **window), books, faults)
         rows = [row for hour in hours for row in hour.tenants] + others
         new = _tenant_rows(rows, unmeasured, catalog, books)
         changed += _rewrite(ledger, "tenant_cost", _KEY, new, window, now)
         _rewrite(
             ledger, "engine_cost", ("engine", "hour", "owner"), _owner_rows(hours, catalog.prices.currency), window, now
         )
-    return changed
+    return Derived(changed, tuple(faults))
 
 
 def tenant_month(ledger: Ledger, tenant: str, month: BillingMonth) -> list[TenantCost]:
@@ -120,7 +123,7 @@ def _cold(ledger: Ledger, window: dict[str, int]) -> list[TenantQuarter]:
 
 
 def _price(
-    quarters: Sequence[TenantQuarter], minutes: Sequence[EngineMinute], books: Books
+    quarters: Sequence[TenantQuarter], minutes: Sequence[EngineMinute], books: Books, faults: list[str]
 ) -> tuple[list[EngineHourCost], list[TenantCost]]:
     """Engine-hours priced, and the rows beside them: attempts without an engine, or of an hour in which theirs was not rented."""
     by_hour: defaultdict[tuple[str, int], list[TenantQuarter]] = defaultdict(list)
@@ -137,8 +140,11 @@ def _price(
     hours = []
     for where in sorted(minutes_of.keys() | by_hour.keys()):
         rows, seen = by_hour[where], minutes_of[where]
-        price = _price_of(seen[0], rows, books(where[1])) if seen else Decimal(0)
-        hours.append(price_engine_hour(seen, rows, price))
+        try:
+            price = _price_of(seen[0], rows, books(where[1])) if seen else Decimal(0)
+            hours.append(price_engine_hour(seen, rows, price))
+        except (NotConserved, BillingError) as error:
+            faults.append(str(error))
     return hours, others
 
 

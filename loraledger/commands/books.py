@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from billing.canonical import to_plain
 from billing.periods import BillingMonth
 from loraledger import console
 from loraledger.commands.options import CatalogFile, Dsn, Home, Json, open_books
@@ -17,6 +19,7 @@ from loraledger.commands.options import CatalogFile, Dsn, Home, Json, open_books
 if TYPE_CHECKING:
     from billing.store.ingest import IngestReport
     from loraledger.books import Books
+    from pipelines.run import Acceptances
 
 Month = Annotated[str, typer.Argument(help="Billing month, as 2026-10.")]
 
@@ -78,57 +81,115 @@ def close(
     grace_hours: Annotated[
         int, typer.Option(min=0, help="How long late records are awaited after the month (UTC), in hours.")
     ] = 72,
+    accept_gap: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--accept-gap", metavar="ID", help="Let the provider carry this gap; may be repeated.", show_default=False
+        ),
+    ] = None,
+    reason: Annotated[str, typer.Option(help="Why it is accepted; kept with the gap.", show_default=False)] = "",
+    by: Annotated[
+        str | None, typer.Option(help="Who accepts it; the user of this machine by default.", show_default=False)
+    ] = None,
     catalog: CatalogFile = None,
     home: Home = None,
     dsn: Dsn = None,
     json: Json = False,
 ) -> None:
-    """Close a month that is over and issue its invoices; exit 3 with the list of what is red. Again, it changes nothing."""
-    make(open_books(home, catalog, dsn), BillingMonth(month).text, True, json, grace_hours)
+    """Close a month that is over and issue the invoices of everybody whom nothing blocks; exit 3 with the list of what blocks
+    others. Again, it issues what became free, and changes nothing else.
+
+    --accept-gap books a gap to the provider, with --reason and who accepts it, and frees the tenants that it blocks.
+    """
+    from pipelines.run import Acceptances
+
+    accept = None
+    if accept_gap:
+        if not reason.strip():
+            raise console.fail(
+                "could not accept a gap: say why with --reason, it is kept with the gap", console.INVALID
+            )
+        accept = Acceptances(accept_gap, reason, by or getpass.getuser())
+    make(open_books(home, catalog, dsn), BillingMonth(month).text, True, json, grace_hours, accept)
 
 
-def make(books: Books, month: str, issue: bool, json: bool, grace_hours: int = 0) -> None:
-    """Draft or close a month and say which files there are; exit 3 when the ledger refuses."""
-    from billing.store.errors import CloseRefused
+def make(
+    books: Books, month: str, issue: bool, json: bool, grace_hours: int = 0, accept: Acceptances | None = None
+) -> None:
+    """Draft or close a month and say which files there are; exit 3 when the ledger refuses, or somebody stays blocked."""
+    from billing.errors import AcceptanceInvalid
+    from billing.store.errors import CloseRefused, GapMissing
     from loraledger.books import documents
-    from pipelines.errors import ChecksFailed
+    from loraledger.report import show_blocks
 
     try:
         with console.err.status(f"{'closing' if issue else 'drafting'} {month}"):
-            report = books.month(month, issue=issue, grace_hours=grace_hours)
-    except (CloseRefused, ChecksFailed) as error:
+            report = books.month(month, issue=issue, grace_hours=grace_hours, accept=accept)
+    except (GapMissing, AcceptanceInvalid) as error:
+        raise console.fail(str(error), console.INVALID) from error
+    except CloseRefused as error:
         raise console.fail(str(error), console.REFUSED) from error
     files = documents(books.settings, month)
     if json:
         console.say_json(
-            {"month": month, "issued": issue, "files": [str(file) for file in files], "warnings": report.warnings}
+            {
+                "month": month,
+                "issued": issue,
+                "files": [str(file) for file in files],
+                "warnings": report.warnings,
+                "failures": report.failures,
+                "unwritten": report.unwritten,
+                "waiting": report.waiting,
+                "blocks": report.blocks,
+            }
         )
-        return
-    for warning in report.warnings:
-        console.err.print(f"[yellow]warning:[/] {warning}")
-    for file in files:
-        console.out.print(str(file))
+    else:
+        for warning in (*report.warnings, *report.failures):
+            console.err.print(f"[yellow]warning:[/] {warning}")
+        for file in files:
+            console.out.print(str(file))
+        show_blocks(report.blocks, report.waiting, "invoice" if issue else "draft")
+    for unwritten in report.unwritten:
+        console.fail(unwritten)
+    if report.waiting or (not issue and report.failures):
+        raise SystemExit(console.REFUSED)
+    if report.unwritten:
+        raise SystemExit(console.FAILED)
 
 
 def reconcile(
     month: Month, catalog: CatalogFile = None, home: Home = None, dsn: Dsn = None, json: Json = False
 ) -> None:
-    """Rented time x GPUs against everybody it was for, in nanoseconds and in money; exit 3 when a nanosecond has no owner, or
-    an engine's own counters do not fit and no cause says why."""
-    from loraledger.report import show_engine_gaps, show_reconciliation, show_system
+    """Rented time x GPUs against everybody it was for, in nanoseconds and in money; what blocks whom, and what the provider
+    took on. Derives first what is not derived yet. Exit 3 when a nanosecond has no owner, an engine's own counters do not fit
+    and no cause says why, or anything else blocks a tenant."""
+    from billing.blocks import told
+    from loraledger.report import show_accepted, show_blocks, show_engine_gaps, show_reconciliation, show_system
 
-    books = open_books(home, catalog, dsn)
-    found = books.reconcile(BillingMonth(month).text)
-    gaps = books.engine_gaps(BillingMonth(month).text)
+    books, text = open_books(home, catalog, dsn), BillingMonth(month).text
+    with console.err.status(f"deriving {text}"):
+        derived = books.derive_missing(text)
+    if derived:
+        console.err.print(f"{text} was derived first: {derived}")
+    found, gaps, (blocks, accepted) = books.reconcile(text), books.engine_gaps(text), books.blocks(text)
     if json:
         counters = [{**asdict(gap), "unexplained": gap.unexplained} for gap in gaps]
         missing = {"missing_ns": found.missing_ns, "missing_cost": found.missing_cost}
-        console.say_json({**asdict(found), **missing, "engine_gaps": counters})
+        taken = {
+            "derived": derived,
+            "blocks": [told(block) for block in blocks],
+            "accepted": list(map(to_plain, accepted)),
+        }
+        console.say_json({**asdict(found), **missing, "engine_gaps": counters, **taken})
     else:
         show_reconciliation(found)
-        show_system(*books.system_causes(month))
+        show_system(*books.system_causes(text))
         show_engine_gaps(gaps)
-    if found.missing_ns or found.missing_cost or found.uneven_attempts or any(gap.unexplained for gap in gaps):
+        show_accepted(accepted)
+        show_blocks(
+            [told(block) for block in blocks], sorted({name for block in blocks for name in block.tenants}), "invoice"
+        )
+    if found.missing_ns or found.missing_cost or any(block.tenants for block in blocks):
         raise SystemExit(console.REFUSED)
 
 

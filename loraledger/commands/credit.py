@@ -72,6 +72,7 @@ def credit(
 
 
 def _known(books: Books, target: str, reason: Reason, explanation: str | None, *, issue: bool, json: bool) -> None:
+    from billing.errors import DocumentFailed
     from billing.store.credits import compare, issue_proposed, propose
 
     month, now = _month(books, target), books.clock()
@@ -79,23 +80,30 @@ def _known(books: Books, target: str, reason: Reason, explanation: str | None, *
         red = books.derive(month)
     for line in red:
         console.err.print(f"[yellow]warning:[/] {line}")
-    said = []
+    said, failures = [], []
     with books.open() as ledger:
         for number in _numbers(ledger, target):
-            found = compare(ledger, number, books.catalog, now)
-            if issue:
-                notes = issue_proposed(ledger, number, books.catalog, now, reason, explanation)
-            else:
-                notes = propose(ledger, number, books.catalog, now, reason, explanation)
-            said.append((found, notes, _files(books, notes)))
+            try:
+                found = compare(ledger, number, books.catalog, now)
+                if issue:
+                    notes = issue_proposed(ledger, number, books.catalog, now, reason, explanation, books.press)
+                else:
+                    notes = propose(ledger, number, books.catalog, now, reason, explanation)
+                said.append((found, notes, _files(books, ledger, number) if issue else []))
+            except DocumentFailed as error:
+                failures.append(str(error))
     if json:
         console.say_json([_plain(*one) for one in said])
-        return
-    for found, notes, files in said:
-        _show(found)
-        _show_notes(notes, files)
-        if found.outcome == "correction":
-            console.out.print(f"{found.net:,} {found.original.currency} too little: a correction on the next invoice")
+    else:
+        for found, notes, files in said:
+            _show(found)
+            _show_notes(notes, files)
+            if found.outcome == "correction":
+                console.out.print(
+                    f"{found.net:,} {found.original.currency} too little: a correction on the next invoice"
+                )
+    if failures:
+        raise console.fail("; ".join(failures))
 
 
 def _agreed(books: Books, number: str, what: Agreed, *, issue: bool, json: bool) -> None:
@@ -103,8 +111,11 @@ def _agreed(books: Books, number: str, what: Agreed, *, issue: bool, json: bool)
 
     now = books.clock()
     with books.open() as ledger:
-        notes = issue_agreed(ledger, number, what, books.catalog, now) if issue else [agreed(ledger, number, what, now)]
-    files = _files(books, notes)
+        if issue:
+            notes = issue_agreed(ledger, number, what, books.catalog, now, books.press)
+        else:
+            notes = [agreed(ledger, number, what, now)]
+        files = _files(books, ledger, number) if issue else []
     if json:
         console.say_json({"invoice": number, "credit_notes": [_note(note) for note in notes], "files": files})
         return
@@ -136,11 +147,19 @@ def _numbers(ledger: Ledger, target: str) -> list[str]:
     return [one.number for one in issued_invoices(ledger, month=target)] or [target]
 
 
-def _files(books: Books, notes: list[CreditNote]) -> list[str]:
+def _files(books: Books, ledger: Ledger, number: str) -> list[str]:
+    """Write every credit note on the invoice, also those that a full disk left out before."""
+    from billing.documents.press import Paper
+    from billing.store.issuing import issued_credit_notes, issued_document
+    from billing.store.printing import kept_files
     from pipelines.documents import write_credit_notes
 
-    issued = [note for note in notes if note.number]
-    return [str(path) for path in write_credit_notes(books.settings.out, issued)]
+    notes = issued_credit_notes(ledger, issued_document(ledger, number).tenant)
+    papers = [Paper(note, kept_files(ledger, note, books.press)) for note in notes if note.invoice == number]
+    written = write_credit_notes(books.settings.out, papers)
+    if written.failures:
+        raise console.fail("; ".join(written.failures))
+    return [str(path) for path in written.paths]
 
 
 def _show(found: Difference) -> None:

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from alerts.promises import Promises
+from billing.blocks import Kind
 from billing.close import MonthState
 from billing.reconcile import Reconciliation
 from loraledger.page.view import ActiveAlert, Alerts, Check, Money, Severity
@@ -39,13 +40,12 @@ def ledger_alerts(
             not missing,
         )
     )
-    quarantined = sum(count for _, count in state.quarantined)
+    quarantined = state.count(Kind.QUARANTINE)
     judge("LoraQuarantineNotEmpty", "quarantine", not quarantined, f"{quarantined} records wait")
-    gaps = sum(state.gaps.values())
+    gaps = state.count(Kind.RECORDS)
     judge("LoraRecordGaps", "record gaps", not gaps, f"{gaps} numbers missing")
-    judge(
-        "LoraPriceMissing", "prices", not state.unpriced_hours, f"{len(state.unpriced_hours)} engine-hours without one"
-    )
+    unpriced = state.count(Kind.PRICE)
+    judge("LoraPriceMissing", "prices", not unpriced, f"{unpriced} engine-hours without one")
     busy = sum(found.owners[owner] for owner in _BUSY)
     for name, owner, limit in (
         ("LoraEngineTimeUnattributed", "unattributed", limits.unattributed),

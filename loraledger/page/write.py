@@ -26,7 +26,7 @@ def write_report(books: Books, month: str, path: Path, prometheus: str | None) -
     """
     latency = DEFAULT.latency
     with books.open() as ledger:
-        facts = report_facts(ledger, month, books.catalog, latency.yellow, latency.red)
+        facts = report_facts(ledger, month, books.catalog, latency.yellow, latency.red, books.clock())
     page = build_page(facts, books.catalog, DEFAULT, books.clock())
     if prometheus is not None:
         page = replace(page, alerts=_asked(prometheus, page.alerts))

@@ -2,6 +2,7 @@
 
 import dagster as dg
 
+from billing.store.derivations import remember_derivation
 from billing.store.tenant_cost import write_tenant_cost
 from pipelines.partitions import Cut, asset, window
 from pipelines.resources import CatalogFile, Desk, LedgerResource
@@ -15,9 +16,11 @@ def tenant_cost(cut: Cut) -> dg.AssetsDefinition:
         context: dg.AssetExecutionContext, ledger: LedgerResource, catalog: CatalogFile, desk: dg.ResourceParam[Desk]
     ) -> dg.MaterializeResult[None]:
         now = desk.clock()
+        declared, stretch = catalog.load(), window(context)
         with ledger.open(now) as opened:
-            changed = write_tenant_cost(opened, *window(context), catalog.load(), now)
+            derived = write_tenant_cost(opened, *stretch, declared, now)
+            remember_derivation(opened, *stretch, declared, now)
         desk.progress("tenant_cost", 1, 1)
-        return dg.MaterializeResult(metadata={"changed": changed})
+        return dg.MaterializeResult(metadata={"changed": derived.changed, "faults": list(derived.faults)})
 
     return make

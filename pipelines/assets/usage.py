@@ -56,9 +56,9 @@ def engine_time(cut: Cut) -> dg.AssetsDefinition:
     ) -> dg.MaterializeResult[None]:
         now = desk.clock()
         with ledger.open(now) as opened:
-            changed = write_engine_time(opened, *window(context), catalog.load(), now)
+            derived = write_engine_time(opened, *window(context), catalog.load(), now)
         desk.progress("engine_time", 1, 1)
-        return dg.MaterializeResult(metadata={"changed": changed})
+        return dg.MaterializeResult(metadata={"changed": derived.changed, "faults": list(derived.faults)})
 
     return make
 

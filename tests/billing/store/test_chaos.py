@@ -33,11 +33,12 @@ from telemetry.usage import Status
 
 S = 1_000_000_000
 MONTH = "2026-10"
-WRITES = 27
+WRITES = 29
 """How many writes a whole life has; the undisturbed run counts them."""
 TABLES = (
     "otel_traces", "ledger_events", "usage", "quarantine", "ingested_files", "engine_time", "cold_starts", "tenant_cost", "engine_cost",
-    "invoices", "invoice_lines", "billing_periods", "credit_notes", "postings", "focus_charges", "issued_documents", "prices", "tenants", "adapters",
+    "invoices", "invoice_lines", "billing_periods", "credit_notes", "postings", "focus_charges", "issued_documents", "document_file_versions", "billing_blocks",
+    "prices", "tenants", "adapters",
 )  # fmt: skip
 
 

@@ -96,7 +96,7 @@ def made(ledger: Ledger, traffic: Any, example: Catalog, ns: Callable[..., int],
     write_cold_starts(ledger, *window, now)
     write_tenant_cost(ledger, *window, example, now)
     latency = DEFAULT.latency
-    facts = report_facts(ledger, "2026-10", example, latency.yellow, latency.red)
+    facts = report_facts(ledger, "2026-10", example, latency.yellow, latency.red, now)
     return build_page(facts, example, DEFAULT, now)
 
 
@@ -170,7 +170,7 @@ def test_what_tenants_and_prometheus_write_cannot_become_markup(page: Page, exam
 
 def test_a_month_without_anything_is_a_page_too(shared_ledger: Ledger, example: Catalog, now: datetime) -> None:
     latency = DEFAULT.latency
-    facts = report_facts(shared_ledger, "2026-03", example, latency.yellow, latency.red)
+    facts = report_facts(shared_ledger, "2026-03", example, latency.yellow, latency.red, now)
     html = html_of(build_page(facts, example, DEFAULT, now), example)
     assert "No adapter was loaded in this month." in html
     assert "no requests" in html

@@ -1,0 +1,59 @@
+"""Texts of a document that cannot stand on paper or in its XML, by the field that holds them. No I/O but asking the fonts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+from billing.documents.facturx import Document
+from billing.documents.fonts import undrawable
+from catalog.model import Catalog
+from catalog.text import codepoint, unprintable
+
+
+def unholdable(document: Document) -> list[str]:
+    """What no document can hold, as `buyer.name: U+001B, a control character: no document can hold it`."""
+    return [
+        f"{where}: {'; '.join(found)}: no document can hold it"
+        for where, text in texts(document)
+        if (found := unprintable(text))
+    ]
+
+
+def unshown(document: Document, more: tuple[Path, ...] = ()) -> list[str]:
+    """What no font can show, as `buyer.name: U+10A00 is in no font; add one with LORALEDGER_FONTS`."""
+    everything = list(texts(document))
+    missing = undrawable((text for _, text in everything), more)
+    found = []
+    for where, text in everything:
+        if mine := [codepoint(character) for character in missing if character in text]:
+            found.append(f"{where}: {', '.join(mine)} is in no font; add one with LORALEDGER_FONTS")
+    return found
+
+
+def declared(catalog: Catalog, tenant: str, faults: Sequence[str]) -> list[str]:
+    """Faults with the fields of the catalog where those of a document come from: `tenants[3].name` for `buyer.name`."""
+    rank = next((rank for rank, one in enumerate(catalog.tenants) if one.id == tenant), None)
+    if rank is None:
+        return list(faults)
+    moved = {
+        "buyer.": f"tenants[{rank}].",
+        "purchase_order": f"tenants[{rank}].purchase_order",
+        "price_note": "prices.note",
+    }
+    moved |= {name: f"tenants[{rank}].{name}" for name in ("tax_note",)}
+    return [next((to + one[len(at) :] for at, to in moved.items() if one.startswith(at)), one) for one in faults]
+
+
+def texts(value: Any, where: str = "") -> Iterator[tuple[str, str]]:
+    """Every text of a frozen value with its path, as `buyer.address[0]`."""
+    if isinstance(value, str):
+        yield where, value
+    elif is_dataclass(value):
+        for field in fields(value):
+            yield from texts(getattr(value, field.name), f"{where}.{field.name}" if where else field.name)
+    elif isinstance(value, tuple):
+        for rank, part in enumerate(value):
+            yield from texts(part, f"{where}[{rank}]")

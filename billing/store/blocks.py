@@ -1,0 +1,316 @@
+"""Everything in the ledger that keeps somebody's month from an invoice, and whom: found anew each time, less what was accepted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from decimal import Decimal
+from itertools import groupby
+from typing import Final
+
+from billing.acceptance import Acceptance
+from billing.blocks import Block, Kind, missing
+from billing.facts import HOUR_NS
+from billing.money import product, ratio
+from billing.periods import hour_start, to_datetime
+from billing.quantities import gpu_hours
+from billing.store.accepted import accepted_gaps, accepted_tokens
+from billing.store.clickhouse import Ledger
+from billing.store.counters import engine_gaps
+from billing.store.gaps import ATTEMPTS, Missing, missing_numbers
+from catalog.model import Catalog, PerToken, book_held
+from telemetry.engine_time import MINUTE_NS
+from telemetry.names import EventName
+from telemetry.usage import UNAUTHENTICATED
+
+_PINNED: Final = 10_000
+"""So many missing attempts are looked for one by one in the meter's windows."""
+_PLACES: Final = 18
+_PER_MILLION: Final = Decimal(1_000_000)
+_SPOOL: Final = "ingest the spool files that are not here yet, or let the provider carry it: close MONTH --accept-gap {id} --reason TEXT"
+_CARRY: Final = "find out why, or let the provider carry it: close MONTH --accept-gap {id} --reason TEXT"
+_QUARANTINE: Final = (
+    "`loraledger quarantine` lists it; `quarantine retry` takes it once its cause is gone, `quarantine release ID --reason TEXT` "
+    "or close MONTH --accept-gap {id} --reason TEXT gives it up"
+)
+
+
+def open_blocks(ledger: Ledger, start_ns: int, end_ns: int, catalog: Catalog, now: datetime) -> list[Block]:
+    """Findings that touch [start_ns, end_ns), whole UTC hours, by kind; not those that were accepted."""
+    accepted = accepted_gaps(ledger)
+    finder = _Finder(ledger, catalog, now, start_ns, end_ns, accepted)
+    done = {one.gap for one in accepted}
+    return [block for block in finder.all() if block.id not in done]
+
+
+@dataclass(frozen=True, slots=True)
+class _Finder:
+    ledger: Ledger
+    catalog: Catalog
+    now: datetime
+    start_ns: int
+    end_ns: int
+    accepted: list[Acceptance]
+    window: dict[str, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "window", {"start_ns": self.start_ns, "end_ns": self.end_ns})
+
+    def all(self) -> Iterator[Block]:
+        """Every finding, its advice with its own id in it."""
+        kinds = (self.quarantine, self.records, self.counters, self.agreement, self.opened, self.prices, self.time)
+        for block in (block for find in kinds for block in find()):
+            yield _advised(block)
+
+    def quarantine(self) -> Iterator[Block]:
+        asked = {"tenants": [t.id for t in self.catalog.tenants], "engines": [e.id for e in self.catalog.engines]}
+        for row in self.ledger.read("quarantine_touching", {**self.window, **asked, "opened": EventName.OPENED}):
+            start_ns, end_ns, engine = row["first_ns"], row["last_ns"], row["engine"] or None
+            touched = {name for name in row["touched"] if name != UNAUTHENTICATED}
+            if engine:
+                near = (self.start_ns, self.end_ns) if start_ns is None else (start_ns - MINUTE_NS, end_ns + MINUTE_NS)
+                touched |= set(self.on_engine(engine, *near))
+            yield Block(
+                Kind.QUARANTINE,
+                tuple(row["ids"]),
+                f"{row['entries']} in quarantine ({row['example']}): {row['reason']}",
+                tuple(sorted(touched)),
+                engine,
+                row["one_emitter"] or None,
+                start_ns,
+                None if end_ns is None else end_ns + 1,
+                row["entries"],
+                advice=_QUARANTINE,
+            )
+
+    def records(self) -> Iterator[Block]:
+        for one in missing_numbers(self.ledger, self.start_ns, self.end_ns):
+            yield self.attempts(one) if one.stream == ATTEMPTS else self.events(one)
+
+    def attempts(self, one: Missing) -> Block:
+        """Attempts that the meter saw are of the tenants that it names; the others may be of anybody who used this gateway."""
+        numbers = one.numbers
+        shares = []
+        if one.count <= _PINNED:
+            asked = {"emitter": one.emitter, "first": numbers.first, "last": numbers.last, "window": EventName.WINDOW}
+            stretch = {"start_ns": one.start_ns, "end_ns": one.end_ns}
+            shares = self.ledger.read("shares_of_attempts", {**asked, **stretch})
+        tenants = {row["tenant"] for row in shares}
+        if len(shares) < one.count:
+            asked = {"emitter": one.emitter, "opened": EventName.OPENED, **self.window}
+            tenants |= {row["tenant"] for row in self.ledger.read("tenants_of_emitter", asked)}
+        engine_ns = sum(row["ns"] for row in shares)
+        engines = {row["engine_id"] for row in shares}
+        engine = engines.pop() if len(engines) == 1 else None
+        cost = self.cost(engine, one.start_ns, engine_ns) if engine and len(shares) == one.count else None
+        seen = f", of which the meter saw {len(shares)}" if shares else ""
+        return Block(
+            Kind.RECORDS,
+            missing(*numbers),
+            f"{one.count} missing of {numbers.stream} (numbers {_range(numbers.first, numbers.last)}{seen})",
+            self.known(tenants),
+            engine,
+            one.emitter,
+            one.start_ns,
+            one.end_ns,
+            one.count,
+            sum(row["tokens"] for row in shares) if shares else None,
+            engine_ns if shares else None,
+            cost,
+            _SPOOL,
+            numbers,
+        )
+
+    def events(self, one: Missing) -> Block:
+        """What an engine process told and is not here touches those who were on the engine then."""
+        numbers, engine = one.numbers, one.engine
+        tenants = self.on_engine(engine, one.start_ns, max(one.end_ns, one.start_ns + 1)) if engine else []
+        engine_ns = one.end_ns - one.start_ns if one.stream == EventName.WINDOW else None
+        cost = None if engine is None or engine_ns is None else self.cost(engine, one.start_ns, engine_ns)
+        return Block(
+            Kind.RECORDS,
+            missing(*numbers),
+            f"{one.count} missing of {numbers.stream} (numbers {_range(numbers.first, numbers.last)}){_on(engine)}",
+            self.known(tenants),
+            engine,
+            one.emitter,
+            one.start_ns,
+            one.end_ns,
+            one.count,
+            None,
+            engine_ns,
+            cost,
+            _SPOOL,
+            numbers,
+        )
+
+    def counters(self) -> Iterator[Block]:
+        before = accepted_tokens(self.accepted)
+        for gap in engine_gaps(self.ledger, self.start_ns, self.end_ns):
+            what = (gap.emitter, gap.what, gap.larger, gap.smaller)
+            left = gap.unexplained - before.get(what, 0)
+            if not left:
+                continue
+            start_ns, end_ns = max(gap.start_ns, self.start_ns), min(gap.end_ns, self.end_ns)
+            tenants = self.known(self.on_engine(gap.engine, start_ns, end_ns))
+            yield Block(
+                Kind.COUNTERS,
+                (*what, str(gap.unexplained)),
+                f"{left} {gap.what} of {gap.emitter}{_on(gap.engine)} between {gap.larger} and {gap.smaller} that no cause explains",
+                tenants,
+                gap.engine,
+                gap.emitter,
+                start_ns,
+                end_ns,
+                None,
+                abs(left),
+                None,
+                self.token_cost(gap.engine, start_ns, end_ns, abs(left), gap.what, tenants),
+                _CARRY,
+            )
+
+    def agreement(self) -> Iterator[Block]:
+        for row in self.ledger.read("uneven_attempts", {"window": EventName.WINDOW, **self.window}):
+            yield Block(
+                Kind.AGREEMENT,
+                (row["identity"],),
+                f"{row['attempts']} attempts of {row['tenant']}{_on(row['engine'])} have another engine time in their record than in the meter's windows, "
+                f"{row['apart_ns']} ns apart together; charged is what the meter measured",
+                self.known([row["tenant"]]),
+                row["engine"] or None,
+                None,
+                row["first_ns"],
+                row["last_ns"] + 1,
+                row["attempts"],
+                None,
+                row["apart_ns"],
+                self.cost(row["engine"], row["first_ns"], row["apart_ns"]),
+                _CARRY,
+            )
+
+    def opened(self) -> Iterator[Block]:
+        for row in self.ledger.read("open_attempts", {**self.window, "opened": EventName.OPENED}):
+            yield Block(
+                Kind.OPEN,
+                (row["tenant"],),
+                f"{row['attempts']} attempts of {row['tenant']} opened and neither closed nor are they old enough to be lost",
+                self.known([row["tenant"]]),
+                records=row["attempts"],
+                advice="close again in an hour: then they are lost, or closed",
+            )
+
+    def prices(self) -> Iterator[Block]:
+        rows = self.ledger.read("unpriced_hours", self.window)
+        for (engine, gpu_type), own in groupby(rows, key=lambda row: (row["engine"], row["gpu_type"])):
+            hours = list(own)
+            first, last = hours[0]["hour_ns"], hours[-1]["hour_ns"] + HOUR_NS
+            tenants = {
+                name for row in hours for name in self.on_engine(engine, row["hour_ns"], row["hour_ns"] + HOUR_NS)
+            }
+            when = f"at {to_datetime(first).isoformat()}" + (f" and {len(hours) - 1} hours more" if hours[1:] else "")
+            priced = self.price(gpu_type, first) is not None
+            yield Block(
+                Kind.PRICE,
+                (engine, gpu_type, *(str(row["hour_ns"]) for row in hours)),
+                f"not priced: engine {engine} ({gpu_type}) {when}"
+                + (": its facts do not fit each other" if priced else f": no price for GPU type {gpu_type}"),
+                self.known(tenants),
+                engine,
+                None,
+                first,
+                last,
+                len(hours),
+                None,
+                sum(row["gpu_ns"] for row in hours),
+                None,
+                _CARRY if priced else f"add an entry to prices.gpu_hours that starts no later, or {_CARRY}",
+            )
+
+    def time(self) -> Iterator[Block]:
+        for row in self.ledger.read("unowned_hours", self.window):
+            engine, hour_ns, ns = row["engine"], row["hour_ns"], row["gpu_ns"]
+            money = f" and {row['missing_cost']} of its cost" if row["missing_cost"] else ""
+            yield Block(
+                Kind.TIME,
+                ("unowned", engine, str(hour_ns), str(ns), str(row["missing_cost"])),
+                f"conservation: {ns} GPU-ns{money} of engine {engine} at {to_datetime(hour_ns).isoformat()} have no owner",
+                self.known(self.on_engine(engine, hour_ns, hour_ns + HOUR_NS)),
+                engine,
+                None,
+                hour_ns,
+                hour_ns + HOUR_NS,
+                None,
+                None,
+                abs(ns),
+                abs(row["missing_cost"]) if row["missing_cost"] else self.cost(engine, hour_ns, abs(ns), gpus=1),
+                _CARRY,
+            )
+        for row in self.ledger.read("unplaced_time", {"window": EventName.WINDOW, **self.window}):
+            engine, ns, first, last = row["engine"], row["apart_ns"], row["first_ns"], row["last_ns"]
+            yield Block(
+                Kind.TIME,
+                ("unplaced", engine, str(first), str(ns)),
+                f"{ns} ns that the meter measured on engine {engine} could not be placed: more than was rented, or on hardware that nobody declared",
+                self.known(self.on_engine(engine, first, last)),
+                engine,
+                None,
+                first,
+                last,
+                None,
+                None,
+                abs(ns),
+                self.cost(engine, first, abs(ns)),
+                f"look at engines[].rented, then {_CARRY}",
+            )
+
+    def on_engine(self, engine: str, start_ns: int, end_ns: int) -> list[str]:
+        asked = {"engine": engine, "start_ns": start_ns, "end_ns": end_ns, "window": EventName.WINDOW}
+        return [row["tenant"] for row in self.ledger.read("tenants_on_engine", asked)]
+
+    def known(self, tenants: Iterable[str]) -> tuple[str, ...]:
+        """Those that the catalog has: nobody else gets an invoice."""
+        return tuple(sorted(name for name in tenants if self.catalog.tenant(name) is not None))
+
+    def price(self, gpu_type: str, at_ns: int) -> Decimal | None:
+        at = to_datetime(hour_start(at_ns))
+        book = book_held(self.catalog.price_books, at, self.now)
+        return None if book is None else book.price(gpu_type, at)
+
+    def cost(self, engine: str, at_ns: int, engine_ns: int, gpus: int | None = None) -> Decimal | None:
+        """What so much time of an engine costs; None when the catalog does not know the engine or a price for it."""
+        declared = self.catalog.engine(engine)
+        price = None if declared is None else self.price(declared.gpu_type, at_ns)
+        if declared is None or price is None:
+            return None
+        return product(gpu_hours(engine_ns, gpus or declared.gpu_count), price)
+
+    def token_cost(
+        self, engine: str, start_ns: int, end_ns: int, tokens: int, what: str, tenants: Iterable[str]
+    ) -> Decimal | None:
+        """The dearer of what a token cost on the engine, and what one of these tenants pays for it by its plan."""
+        if not what.endswith("tokens"):
+            return None
+        row = self.ledger.read("cost_per_token", {"engine": engine, "start_ns": start_ns, "end_ns": end_ns})[0]
+        average = (
+            ratio(product(row["cost_sum"], Decimal(tokens)), Decimal(row["tokens"]), _PLACES) if row["tokens"] else None
+        )
+        plans = [tenant.plan for name in tenants if (tenant := self.catalog.tenant(name)) is not None]
+        prices = [
+            product(plan.input if what.startswith("prompt") else plan.output, Decimal(tokens)) / _PER_MILLION
+            for plan in plans
+            if isinstance(plan, PerToken)
+        ]
+        return max([*prices, *([] if average is None else [average])], default=None)
+
+
+def _advised(block: Block) -> Block:
+    return replace(block, advice=block.advice.replace("{id}", block.id))
+
+
+def _on(engine: str | None) -> str:
+    return f" on engine {engine}" if engine else ""
+
+
+def _range(first: int, last: int) -> str:
+    return str(first) if first == last else f"{first} to {last}"
