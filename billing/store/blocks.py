@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import Final
 
 from billing.acceptance import Acceptance
+from billing.attempts import LONGEST_NS
 from billing.blocks import Block, Kind, missing
 from billing.facts import HOUR_NS
 from billing.money import product, ratio
@@ -85,30 +86,33 @@ class _Finder:
             )
 
     def records(self) -> Iterator[Block]:
-        for one in missing_numbers(self.ledger, self.start_ns, self.end_ns):
-            yield self.attempts(one) if one.stream == ATTEMPTS else self.events(one)
+        found = missing_numbers(self.ledger, self.start_ns, self.end_ns)
+        windows = [one for one in found if one.stream == EventName.WINDOW]
+        for one in found:
+            yield self.attempts(one, windows) if one.stream == ATTEMPTS else self.events(one)
 
-    def attempts(self, one: Missing) -> Block:
-        """Attempts that the meter saw are of the tenants that it names; the others may be of anybody who used this gateway."""
-        numbers = one.numbers
-        shares = []
+    def attempts(self, one: Missing, windows: Sequence[Missing]) -> Block:
+        """Attempts that the meter saw are of the tenants that it names. The others used no engine where the meter saw all,
+        and may be of anybody who used this gateway where it did not."""
+        numbers, shares = one.numbers, []
         if one.count <= _PINNED:
             asked = {"emitter": one.emitter, "first": numbers.first, "last": numbers.last, "window": EventName.WINDOW}
             stretch = {"start_ns": one.start_ns, "end_ns": one.end_ns}
             shares = self.ledger.read("shares_of_attempts", {**asked, **stretch})
         tenants = {row["tenant"] for row in shares}
-        if len(shares) < one.count:
+        unseen = one.count - len(shares)
+        said = f", {len(shares)} of them seen by the meter" if shares else ""
+        if unseen and self.metered(one, windows):
+            said += f", {unseen} used no engine: the meter saw all of them"
+        elif unseen:
             asked = {"emitter": one.emitter, "opened": EventName.OPENED, **self.window}
             tenants |= {row["tenant"] for row in self.ledger.read("tenants_of_emitter", asked)}
-        engine_ns = sum(row["ns"] for row in shares)
-        engines = {row["engine_id"] for row in shares}
+        engine_ns, engines = sum(row["ns"] for row in shares), {row["engine_id"] for row in shares}
         engine = engines.pop() if len(engines) == 1 else None
-        cost = self.cost(engine, one.start_ns, engine_ns) if engine and len(shares) == one.count else None
-        seen = f", of which the meter saw {len(shares)}" if shares else ""
         return Block(
             Kind.RECORDS,
             missing(*numbers),
-            f"{one.count} missing of {numbers.stream} (numbers {_range(numbers.first, numbers.last)}{seen})",
+            f"{one.count} missing of {numbers.stream} (numbers {_range(numbers.first, numbers.last)}{said})",
             self.known(tenants),
             engine,
             one.emitter,
@@ -117,10 +121,21 @@ class _Finder:
             one.count,
             sum(row["tokens"] for row in shares) if shares else None,
             engine_ns if shares else None,
-            cost,
+            self.cost(engine, one.start_ns, engine_ns) if engine else None,
             _SPOOL,
             numbers,
         )
+
+    def metered(self, one: Missing, windows: Sequence[Missing]) -> bool:
+        """Whether the meter saw all that attempts between these neighbours can have used of the engines of their gateway."""
+        rows = self.ledger.read("engines_of_emitter", {"emitter": one.emitter, **self.window})
+        engines = {row["engine_id"] for row in rows}
+        holes = [
+            hole
+            for hole in windows
+            if hole.engine in engines and hole.start_ns < one.end_ns + LONGEST_NS and hole.end_ns > one.start_ns
+        ]
+        return not holes and not any(row["unmeasured"] for row in rows)
 
     def events(self, one: Missing) -> Block:
         """What an engine process told and is not here touches those who were on the engine then."""

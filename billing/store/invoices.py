@@ -29,6 +29,7 @@ from billing.store.issuing import BATCH, Issued, free_number, issue, issued_invo
 from billing.store.postings import post
 from billing.store.printing import Printed, keep_files
 from billing.store.quarantine import RELEASED, resolve
+from billing.store.usage import book_lost
 from catalog.load import version
 from catalog.model import Catalog
 
@@ -141,7 +142,7 @@ def take_on(
 ) -> list[Acceptance]:
     """Let the provider carry open gaps of the month, named by id or its first digits: booked into the chain and the postings.
 
-    What waits in quarantine is released with it. Those that were accepted before stay as they are. GapMissing or
+    What waits in quarantine is released with it, and an attempt whose record that was is lost. Those that were accepted before stay as they are. GapMissing or
     AcceptanceInvalid otherwise, and then none is accepted.
     """
     accepted = accepted_gaps(ledger)
@@ -153,7 +154,8 @@ def take_on(
         if one.kind is Kind.QUARANTINE
         for entry in one.key
     }
-    resolve(ledger, released, now)
+    if resolve(ledger, released, now):
+        book_lost(ledger, [], catalog, now)
     return made
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from billing.blocks import Block, Kind, blocked
 from billing.close import MonthState, free_sequence, overdue_ns, refusals
 from billing.periods import BillingMonth
 
@@ -20,17 +21,15 @@ def test_late_records_are_awaited_as_long_as_grace_says() -> None:
     assert line.startswith("grace: late records are awaited until 2026-11-04T00:00:00+00:00")
 
 
-def test_everything_that_is_red_is_listed_at_once() -> None:
-    state = MonthState(
-        "2026-10", END, quarantined=[("tenant 'x' is not in the catalog", 2)], gaps={"attempts gw-1": 3}, open_attempts=4,
-        unpriced_hours=["engine cpu-0 (h9) at 2026-10-01T00:00:00+00:00"], missing_ns=5, uneven_hours=6, uneven_attempts=7,
-        unexplained=["3 output tokens of eng-1 between meter and usage"],
-    )  # fmt: skip
-    found = refusals(state, END - 1)
-    assert [line.split(":")[0].split(" ")[0] for line in found] == [
-        "the", "quarantine", "record", "4", "not", "conservation", "conservation", "completeness", "counters",
-    ]  # fmt: skip
-    assert "2026-10-31T" in found[0] or "2026-11-01T" in found[0]
+def test_what_blocks_somebody_is_no_refusal_and_is_told_by_tenant() -> None:
+    gap = Block(Kind.RECORDS, ("attempts gw-1", "3", "4"), "2 missing", ("bank", "clinic"), records=2)
+    torn = Block(Kind.QUARANTINE, ("x",), "not JSON", records=1)
+    state = MonthState("2026-10", END, [gap, torn])
+    assert refusals(state, END) == []
+    (line,) = refusals(state, END - 1)
+    assert line.startswith("the month is not over")
+    assert (state.count(Kind.RECORDS), state.count(Kind.RECORDS, Kind.QUARANTINE)) == (2, 3)
+    assert blocked(state.blocks, ["bank"]) == {"clinic": [gap]}
 
 
 def test_a_month_is_overdue_once_its_72_hours_and_a_morning_are_over() -> None:

@@ -105,7 +105,7 @@ def test_a_month_goes_from_the_spool_to_numbered_invoices_and_a_second_run_chang
     again = run_month(settings, "2026-10", True, now + timedelta(days=1))
     assert files(settings) == issued
     assert ask(settings, "SELECT * FROM invoice_versions ORDER BY ALL") == rows
-    assert again.made["tenant_cost"] == again.made["engine_time"] == {"changed": 0}
+    assert again.made["tenant_cost"] == again.made["engine_time"] == {"changed": 0, "faults": []}
 
 
 def test_hours_are_derived_alone(served: Any, settings: Settings, now: datetime) -> None:
@@ -115,7 +115,7 @@ def test_hours_are_derived_alone(served: Any, settings: Settings, now: datetime)
     figures = json.loads(settings.snapshot.read_text())
     assert figures["published_at"] == now.isoformat()
     assert figures["tenants"].keys() == {tenant.id for tenant in load(EXAMPLE).tenants}
-    assert run_hours(settings, *HOURS, now).made["tenant_cost"] == {"changed": 0}
+    assert run_hours(settings, *HOURS, now).made["tenant_cost"] == {"changed": 0, "faults": []}
 
 
 def test_partitions_of_an_orchestrator_make_the_same_rows_in_one_run(

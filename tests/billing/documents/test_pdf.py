@@ -16,6 +16,7 @@ from pypdf import PdfReader
 
 from billing.documents.json_file import invoice_json
 from billing.documents.pdf import invoice_pdf
+from billing.documents.press import Press
 from billing.errors import DocumentFailed
 from billing.invoice import Invoice
 
@@ -120,8 +121,33 @@ def test_many_lines_flow_over_pages_and_each_repeats_the_heading(cost_plus: Invo
     assert text.count("LoRA routing overhead (T_A)") == 40
 
 
-def test_a_name_no_font_can_show_is_an_error_not_a_box(cost_plus: Invoice) -> None:
-    with pytest.raises(
-        DocumentFailed, match=r"could not write PDF of invoice LL-2026-0007: .* give a directory of fonts"
-    ):
-        invoice_pdf(replace(cost_plus, buyer=replace(cost_plus.buyer, name="林登诊所")))
+@pytest.mark.parametrize(
+    ("name", "font"),
+    [
+        ("林登诊所", "NotoSansCJK"), ("リンデン", "NotoSansCJK"), ("린덴병원", "NotoSansCJK"), ("مستشفى ليندن", "NotoSansArabic"),
+        ("लिंडन अस्पताल", "NotoSansDevanagari"), ("โรงพยาบาล", "NotoSansThai"), ("ქართული", "NotoSansGeorgian"),
+        ("Λίντεν", "Libertinus"), ("Клиника", "Libertinus"), ("Łódź Őrség", "Libertinus"), ("בית חולים", "Libertinus"),
+    ],
+)  # fmt: skip
+def test_names_of_the_common_scripts_are_set_in_fonts_that_come_with_the_program(
+    cost_plus: Invoice, name: str, font: str
+) -> None:
+    pdf = invoice_pdf(replace(cost_plus, buyer=replace(cost_plus.buyer, name=name)))
+    assert pdf == invoice_pdf(replace(cost_plus, buyer=replace(cost_plus.buyer, name=name)))
+    fonts = [part for page in PdfReader(io.BytesIO(pdf)).pages for part in page["/Resources"]["/Font"].values()]  # type: ignore[index]
+    assert any(font in part.get_object()["/BaseFont"] for part in fonts)
+
+
+def test_a_name_no_font_can_show_is_an_error_that_names_field_and_character(cost_plus: Invoice) -> None:
+    with pytest.raises(DocumentFailed, match=r"could not write PDF of invoice LL-2026-0007: ") as failed:
+        invoice_pdf(replace(cost_plus, buyer=replace(cost_plus.buyer, name="林 \U00010a00")))
+    assert failed.value.faults == ["buyer.name: U+10A00 is in no font; add one with LORALEDGER_FONTS"]
+
+
+def test_what_no_document_can_hold_is_said_before_anything_is_made(cost_plus: Invoice) -> None:
+    for name in ("Linden\x1bhof", "a\x00b", "a\u2028b", "\ufffe", "\ud800", "in\u202evoice"):
+        with pytest.raises(DocumentFailed) as failed:
+            Press().files(replace(cost_plus, buyer=replace(cost_plus.buyer, address=("Allee 4", name))))
+        (fault,) = failed.value.faults
+        assert fault.startswith("buyer.address[1]: U+")
+        assert "no document can hold it" in fault

@@ -15,16 +15,17 @@ from typing import Final
 import pytest
 
 from billing.credit import CreditNote
+from billing.documents.press import Paper, Press
 from billing.invoice import Invoice
 from billing.store.catalog_history import remember_catalog
 from billing.store.clickhouse import Ledger
 from billing.store.credits import Agreed, issue_agreed
 from billing.store.engine_time import write_cold_starts, write_engine_time
-from billing.store.errors import CloseRefused
-from billing.store.finance import month_window
+from billing.store.finance import month_state, month_window
 from billing.store.focus import Dataset, Version, focus_file, write_charges
 from billing.store.ingest import IngestReport, ingest
 from billing.store.invoices import issue_month
+from billing.store.printing import kept_files
 from billing.store.quarantine import Waiting, listed, release
 from billing.store.tenant_cost import write_tenant_cost
 from billing.store.usage import book_lost, book_spans
@@ -49,7 +50,7 @@ class Golden:
     documents: dict[str, bytes] = field(default_factory=dict)
     reports: dict[str, IngestReport] = field(default_factory=dict)
     waited: list[Waiting] = field(default_factory=list)
-    refusals: list[str] = field(default_factory=list)
+    found: list[str] = field(default_factory=list)
     october: list[Invoice] = field(default_factory=list)
     november: list[Invoice] = field(default_factory=list)
     disputed: CreditNote | None = None
@@ -107,9 +108,7 @@ def golden(tmp_path_factory: pytest.TempPathFactory, empty_ledger: Path) -> Iter
 
 def play(month: Golden) -> None:
     month.take(CLOSED, ("october", "october-again"), "2026-10")
-    with pytest.raises(CloseRefused) as refused:
-        month.close("2026-10", CLOSED)
-    month.refusals = refused.value.reasons
+    month.found = [block.what for block in month_state(month.ledger, "2026-10", month.catalog, CLOSED).blocks]
     month.waited = listed(month.ledger)
     release(month.ledger, [entry.id for entry in month.waited], "Torn by a crash; the whole line follows.", CLOSED)
     month.october = month.close("2026-10", CLOSED)
@@ -124,8 +123,9 @@ def papers(month: Golden, out: Path) -> dict[str, bytes]:
     """Invoices and the credit note as files, in every form."""
     assert month.disputed is not None
     for text, invoices in (("2026-10", month.october), ("2026-11", month.november)):
-        write_documents(out, text, invoices, lambda _: None)
-    write_credit_notes(out, [month.disputed])
+        kept = [Paper(invoice, kept_files(month.ledger, invoice, Press())) for invoice in invoices]
+        write_documents(out, text, kept, lambda _: None)
+    write_credit_notes(out, [Paper(month.disputed, kept_files(month.ledger, month.disputed, Press()))])
     return {str(path.relative_to(out)): path.read_bytes() for path in sorted(out.rglob("*.*"))}
 
 

@@ -107,7 +107,7 @@ def test_what_came_twice_torn_or_late_is_taken_once(golden: Golden, oracle: dict
     ]  # fmt: skip
     (torn,) = golden.waited
     assert (torn.kind, torn.event_time, torn.source[:14]) == ("line", None, "october.jsonl,")
-    assert golden.refusals == [f"quarantine: 1 x {torn.reason}"]
+    assert golden.found == [f"1 in quarantine ({torn.source}): {torn.reason}"]
     assert (oracle["bad"], listed(golden.ledger)) == (1, [])
     (kept,) = listed(golden.ledger, resolved=True)
     assert kept.resolution == "released: Torn by a crash; the whole line follows."

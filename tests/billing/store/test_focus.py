@@ -139,7 +139,7 @@ def test_a_dataset_that_a_version_does_not_have_is_refused(books: Books) -> None
 
 def test_charges_of_a_draft_are_replaced_with_it(books: Books) -> None:
     ledger, catalog = books
-    assert write_drafts(ledger, "2026-11", catalog, LATER)
+    assert write_drafts(ledger, "2026-11", catalog, LATER).papers
     assert write_charges(ledger, "2026-11", catalog, LATER) > 0
     assert write_charges(ledger, "2026-11", catalog, LATER) == 0
     drafted = rows(books, "cost-and-usage", month="2026-11")

@@ -35,8 +35,8 @@ def test_the_dsn_alone_decides_that_it_is_a_server(
         assert len(migrate(ledger, now)) == len(migrations())
         assert ingest(ledger, [traffic.write(tmp_path / "spool")], example, now).lines == 6
         assert book_spans(ledger, t0, t0 + S, example, now).records == 1
-        assert write_engine_time(ledger, t0, t0 + 3600 * S, example, now) == 1
-        assert write_tenant_cost(ledger, t0, t0 + 3600 * S, example, now) == 2
+        assert write_engine_time(ledger, t0, t0 + 3600 * S, example, now).changed == 1
+        assert write_tenant_cost(ledger, t0, t0 + 3600 * S, example, now).changed == 2
         assert ledger.ask("SELECT sum(measured_ns) FROM tenant_cost").rows == [(357_000_004,)]
         with pytest.raises(QueryFailed, match="READONLY"):
             ledger.ask("WITH 1 AS x INSERT INTO prices SELECT x")

@@ -8,6 +8,7 @@ import pytest
 
 from alerts.promises import DEFAULT
 from alerts.rules import alerts
+from billing.blocks import Block, Kind
 from billing.close import MonthState
 from billing.reconcile import OWNERS, Reconciliation
 from loraledger.page.checks import ledger_alerts, prometheus_alerts
@@ -27,6 +28,10 @@ SOUND = Reconciliation(
     unmeasured_attempts=0,
 )
 STATE = MonthState("2026-10", 0)
+
+
+def found(kind: Kind) -> MonthState:
+    return replace(STATE, blocks=[Block(kind, ("e",), "two of them", records=2)])
 
 
 def money(tenant: str, cost: str, revenue: str) -> Money:
@@ -53,9 +58,9 @@ def test_a_sound_month_is_silent_and_says_what_was_looked_at() -> None:
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [
-        ("LoraQuarantineNotEmpty", {"state": replace(STATE, quarantined=[("unknown tenant", 2)])}),
-        ("LoraRecordGaps", {"state": replace(STATE, gaps={"attempts gw-1": 3})}),
-        ("LoraPriceMissing", {"state": replace(STATE, unpriced_hours=["engine e at 10:00"])}),
+        ("LoraQuarantineNotEmpty", {"state": found(Kind.QUARANTINE)}),
+        ("LoraRecordGaps", {"state": found(Kind.RECORDS)}),
+        ("LoraPriceMissing", {"state": found(Kind.PRICE)}),
         ("LoraEngineTimeUnattributed", {"found": owned("unattributed", 10**8 + 1)}),
         ("LoraEngineTimeSystemHigh", {"found": owned("system", 10**9 + 1)}),
         ("LoraCloseOverdue", {"overdue": ["2026-09"]}),
