@@ -14,13 +14,14 @@ from billing.blocks import Block
 from billing.close import GRACE_NS
 from billing.counters import Gap
 from billing.documents.press import Press
+from billing.errors import BillingError
 from billing.facts import HOUR_NS
 from billing.periods import BillingMonth, to_datetime, to_ns
 from billing.reconcile import Reconciliation
 from billing.store.accepted import accepted_gaps
 from billing.store.clickhouse import Ledger
 from billing.store.counters import engine_gaps
-from billing.store.derivations import behind
+from billing.store.derivations import behind, unseen
 from billing.store.finance import month_state, month_window, reconciliation, system_causes
 from billing.store.ingest import IngestReport, ingest
 from billing.store.migrate import migrate
@@ -91,7 +92,7 @@ class Books:
     @property
     def _pipelines(self) -> PipelineSettings:
         one = self.settings
-        return PipelineSettings(one.dsn, one.spool, one.catalog, one.out, one.snapshot, one.fonts)
+        return PipelineSettings(one.dsn, one.spool, one.catalog, one.out, one.snapshot, fonts=one.fonts)
 
     @property
     def press(self) -> Press:
@@ -106,6 +107,14 @@ class Books:
         if why is not None:
             self.derive(month)
         return why
+
+    def unseen(self) -> str | None:
+        """That facts were read after anything was derived last, in words; None also for who may not look."""
+        try:
+            with Ledger.open(self.settings.dsn) as ledger:
+                return unseen(ledger)
+        except BillingError:
+            return None
 
     def reconcile(self, month: str) -> Reconciliation:
         """Rented time and who owns it, over every hour that belongs to the month in some tenant's time zone."""

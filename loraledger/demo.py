@@ -50,7 +50,7 @@ def run(settings: Settings, *, requests: int, seed: int, record: Path | None) ->
         books.ingest([recorded])
         closed = books.month(last, issue=True)
     for line in (*drafted.failures, *closed.failures):
-        console.err.print(f"[yellow]warning:[/] {line}")
+        console.warn(line)
 
     with books.open() as ledger:
         rows = demo_table(ledger, month)

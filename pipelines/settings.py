@@ -31,8 +31,8 @@ class Settings:
     catalog: Path
     out: Path
     snapshot: Path
-    fonts: tuple[Path, ...] = ()
     start: str = DEFAULT_START
+    fonts: tuple[Path, ...] = ()
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str]) -> Settings:

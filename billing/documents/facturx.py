@@ -42,6 +42,8 @@ def xml_problems(document: Document) -> list[str]:
         found.append("there is no line")
     if minor_units(document.currency) > 2:
         found.append(f"{document.currency} amounts have more than two decimals")
+    if not document.seller.tax_id:
+        found.append("the seller has no tax id")
     for role, party in (("seller", document.seller), ("buyer", document.buyer)):
         if _country(party) is None:
             found.append(f"the last line of the {role}'s address is not an ISO 3166 country code")

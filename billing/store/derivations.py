@@ -23,6 +23,18 @@ def remember_derivation(ledger: Ledger, start_ns: int, end_ns: int, catalog: Cat
     ledger.insert("ledger_derivations", ["start_ns", "end_ns", "derived_at", "catalog_version"], [row])
 
 
+def unseen(ledger: Ledger) -> str | None:
+    """That facts were read after anything was derived last, in words; None when the derived tables hold what there is."""
+    found = ledger.read("derivation_newest")[0]
+    if found["taken_at"].timestamp() <= 0 or found["taken_at"] <= found["derived_at"]:
+        return None
+    derived = f"at {found['derived_at']:%Y-%m-%d %H:%M:%S} UTC" if found["derived_at"].timestamp() > 0 else "never"
+    return (
+        f"facts came at {found['taken_at']:%Y-%m-%d %H:%M:%S} UTC and were derived {derived}: usage, engine_time, tenant_cost and what is made "
+        "of them are older; `loraledger reconcile MONTH` derives a month"
+    )
+
+
 def behind(ledger: Ledger, start_ns: int, end_ns: int, catalog: Catalog) -> str | None:
     """Why the derived tables do not hold all that is known of [start_ns, end_ns), in words; None when they do.
 

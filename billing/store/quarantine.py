@@ -53,7 +53,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """An entry as people see it. `resolution` is empty while it is open; `event_time` None holds up every month."""
+    """An entry as people see it. `resolution` is empty while it is open; `event_time` None touches every month."""
 
     id: str
     kind: str
@@ -127,7 +127,7 @@ def chosen(ledger: Ledger, ids: Sequence[str]) -> list[Waiting]:
 def release(ledger: Ledger, ids: Sequence[str], reason: str, now: datetime) -> list[Waiting]:
     """Give open entries up for good; those that were released now. One that was resolved before stays as it is.
 
-    They are kept, with the reason, and hold up no month any more; the same thing ingested again does not open them again.
+    They are kept, with the reason, and block nobody any more; the same thing ingested again does not open them again.
     ReasonMissing without a reason; EntryMissing as in `chosen`, and then none is released.
     """
     if not reason.strip():

@@ -220,7 +220,7 @@ def _booked(ledger: Ledger, records: Sequence[UsageRecord]) -> dict[tuple[str, i
 
 
 def _entry(record: UsageRecord, candidate: Candidate, reasons: list[str], now_ns: int) -> Entry:
-    """An instant that cannot be is none: nobody knows which month the entry belongs to, so it holds up every one."""
+    """An instant that cannot be is none: nobody knows which month the entry belongs to, so it touches every one."""
     return Entry(
         "usage",
         candidate.source,

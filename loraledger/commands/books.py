@@ -145,7 +145,7 @@ def make(
         )
     else:
         for warning in (*report.warnings, *report.failures):
-            console.err.print(f"[yellow]warning:[/] {warning}")
+            console.warn(warning)
         for file in files:
             console.out.print(str(file))
         show_blocks(report.blocks, report.waiting, "invoice" if issue else "draft")
@@ -201,13 +201,17 @@ def sql(
     json: Json = False,
 ) -> None:
     """Ask the ledger; reads only, at most five minutes and 256 MiB. --json gives a list of objects, as ClickHouse writes values in
-    JSON: decimals and instants as text, NaN and infinities as null. Exit code 2 when the statement is refused or wrong."""
+    JSON: decimals and instants as text, NaN and infinities as null. Exit code 2 when the statement is refused or wrong. Says on the
+    error stream when facts came that nothing was derived from yet."""
     from billing.store.errors import QueryFailed, QueryRefused
 
+    books = open_books(home, catalog, dsn)
     try:
-        answer = open_books(home, catalog, dsn).ask(query, "JSONEachRow" if json else "TabSeparatedWithNames")
+        answer = books.ask(query, "JSONEachRow" if json else "TabSeparatedWithNames")
     except (QueryRefused, QueryFailed) as error:
         raise console.fail(str(error), console.INVALID) from error
+    if (older := books.unseen()) is not None:
+        console.warn(older)
     if json:
         console.say_raw(b"[\n" + b",\n".join(answer.splitlines()) + b"\n]\n")
     elif sys.stdout.isatty():

@@ -58,6 +58,8 @@ def focus(
         write_charges(ledger, text, books.catalog, books.clock())
         rows = focus_rows(ledger, dataset, version, text, tenant or "")
         data = focus_file(ledger, dataset, version, text, tenant or "", form)
+    if (older := books.unseen()) is not None:
+        console.warn(older)
     if not rows:
         raise console.fail(
             f"could not export {dataset} of {text}: the ledger has no such rows; draft the month first with `loraledger invoice {text}`"

@@ -40,7 +40,7 @@ def entries(
     dsn: Dsn = None,
     json: Json = False,
 ) -> None:
-    """List what could not be booked, and why. A month with an open entry cannot be closed."""
+    """List what could not be booked, and why. Whom an open entry names gets no invoice of its month."""
     from billing.store.quarantine import listed
 
     if ctx.invoked_subcommand is not None:
@@ -61,7 +61,7 @@ def release(
     dsn: Dsn = None,
     json: Json = False,
 ) -> None:
-    """Give entries up for good. They are kept with the reason (`--all` lists them) and hold up no month any more."""
+    """Give entries up for good. They are kept with the reason (`--all` lists them) and block nobody any more."""
     from billing.store.quarantine import release as give_up
 
     books = open_books(home, catalog, dsn)
@@ -93,7 +93,7 @@ def retry(ids: Ids = None, catalog: CatalogFile = None, home: Home = None, dsn: 
 def _show(found: list[Waiting]) -> None:
     """Two lines each: reasons are sentences, and a table would cut them."""
     for entry in found:
-        when = f"{entry.event_time:%Y-%m-%d %H:%M:%S} UTC" if entry.event_time else "time unknown, holds up every month"
+        when = f"{entry.event_time:%Y-%m-%d %H:%M:%S} UTC" if entry.event_time else "time unknown, touches every month"
         where = ", ".join(text for text in (entry.tenant, when, entry.source) if text)
         console.out.print(f"{entry.id[:_SHOWN]}  {where}: {entry.resolution or 'open'}", markup=False)
         console.out.print(f"  {' '.join(entry.reason.split())}", markup=False)

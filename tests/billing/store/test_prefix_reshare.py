@@ -13,7 +13,7 @@ from billing.store.catalog_history import remember_catalog
 from billing.store.clickhouse import Ledger
 from billing.store.engine_time import write_engine_time
 from billing.store.explain import request_times
-from billing.store.finance import stream_gaps
+from billing.store.gaps import stream_gaps
 from billing.store.ingest import ingest
 from billing.store.tenant_cost import write_tenant_cost
 from billing.store.usage import book_spans

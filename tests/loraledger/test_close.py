@@ -1,0 +1,90 @@
+"""From `ingest` over `reconcile` to `close`, as finance types it: what blocks whom, and what the provider takes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from telemetry.engine_time import EngineCounters, SessionEvent
+from telemetry.names import EventName
+
+ROOT = Path(__file__).parents[2]
+S = 1_000_000_000
+NAMES = ("prompt_tokens", "output_tokens")
+
+
+def run(home: Path, *arguments: str, code: int = 0) -> Any:
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("LORALEDGER_")}
+    done = subprocess.run(
+        [sys.executable, "-m", "loraledger", *arguments, "--json"],
+        cwd=ROOT,
+        env={**clean, "LORALEDGER_HOME": str(home)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    return json.loads(done.stdout) if done.stdout else done.stderr
+
+
+def test_a_month_is_reconciled_right_after_ingest_and_closed_once_its_gap_is_taken_on(
+    traffic: Any, ns: Callable[..., int], tmp_path: Path
+) -> None:
+    t0 = ns(2026, 10, 5, 10)
+    traffic.session(SessionEvent.STARTED, t0)
+    traffic.serve("clinic", t0 + S, 300_000_000, tokens=(100, 0, 10))
+    traffic.session(SessionEvent.STOPPED, t0 + 60 * S)
+    meter = dict.fromkeys([f"{k}{n}" for k in ("", "aborted_", "in_flight_", "claimed_", "again_") for n in NAMES], 0)
+    meter |= {"preemptions": 0, "aborted_requests": 0, "in_flight_requests": 0}
+    meter |= {"prompt_tokens": 107, "output_tokens": 10, "claimed_prompt_tokens": 107, "claimed_output_tokens": 10}
+    last = EngineCounters("meter-1", 0, "cpu-0", t0, t0 + 60 * S, True, 107, 10, 0, {"length": 1}, meter)
+    traffic.event(EventName.COUNTERS, last, last.at_ns)
+    run(tmp_path, "ingest", str(traffic.write(tmp_path / "elsewhere")))
+
+    late = subprocess.run(
+        [sys.executable, "-m", "loraledger", "sql", "SELECT 1", "--home", str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "were derived never" in late.stderr
+    found = run(tmp_path, "reconcile", "2026-10", code=3)
+    assert found["derived"] == "it was never derived from the facts"
+    assert (found["missing_ns"], found["usage_ns"], found["meter_ns"]) == (0, 300_000_000, 300_000_000)
+    assert found["rented_ns"] == 60 * S
+    (gap,) = found["blocks"]
+    assert (gap["tokens"], gap["tenants"], gap["engine"], gap["acceptable"]) == (7, ["clinic"], "cpu-0", True)
+    assert run(tmp_path, "reconcile", "2026-10", code=3)["derived"] is None
+
+    closed = run(tmp_path, "close", "2026-10", code=3)
+    assert (closed["waiting"], closed["files"], [block["id"] for block in closed["blocks"]]) == (
+        ["clinic"],
+        [],
+        [gap["id"]],
+    )
+    assert "say why with --reason" in run(tmp_path, "close", "2026-10", "--accept-gap", gap["id"], code=2)
+    assert "no open gap has that id" in run(tmp_path, "close", "2026-10", "--accept-gap", "x", "--reason", "y", code=2)
+    accepting = ("close", "2026-10", "--accept-gap", gap["id"], "--reason", "one retry at the engine", "--by", "ada")
+    closed = run(tmp_path, *accepting)
+    assert (closed["waiting"], closed["blocks"]) == ([], [])
+    assert [Path(file).name for file in closed["files"]] == ["clinic-LL-2026-0001.pdf"]
+    before = Path(closed["files"][0]).read_bytes()
+    Path(closed["files"][0]).unlink()
+    assert run(tmp_path, *accepting) == closed
+    assert Path(closed["files"][0]).read_bytes() == before, "what is missing is written again, the same bytes"
+
+    (taken,) = run(tmp_path, "reconcile", "2026-10")["accepted"]
+    assert (taken["gap"], taken["reason"], taken["accepted_by"]) == (gap["id"], "one retry at the engine", "ada")
+    (row,) = run(
+        tmp_path,
+        "sql",
+        "SELECT gap, account FROM finance_accepted_gaps JOIN postings ON document = number WHERE debit > 0 OR account = 'carried'",
+    )
+    assert row == {"gap": gap["id"], "account": "carried"}
