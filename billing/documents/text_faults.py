@@ -9,7 +9,7 @@ from typing import Any
 
 from billing.documents.facturx import Document
 from billing.documents.fonts import undrawable
-from catalog.model import Catalog
+from catalog.model import Catalog, Seller, Tenant
 from catalog.text import codepoint, unprintable
 
 
@@ -24,7 +24,10 @@ def unholdable(document: Document) -> list[str]:
 
 def unshown(document: Document, more: tuple[Path, ...] = ()) -> list[str]:
     """What no font can show, as `buyer.name: U+10A00 is in no font; add one with LORALEDGER_FONTS`."""
-    everything = list(texts(document))
+    return _unshown(list(texts(document)), more)
+
+
+def _unshown(everything: Sequence[tuple[str, str]], more: tuple[Path, ...]) -> list[str]:
     missing = undrawable((text for _, text in everything), more)
     found = []
     for where, text in everything:
@@ -45,6 +48,21 @@ def declared(catalog: Catalog, tenant: str, faults: Sequence[str]) -> list[str]:
     }
     moved |= {name: f"tenants[{rank}].{name}" for name in ("tax_note",)}
     return [next((to + one[len(at) :] for at, to in moved.items() if one.startswith(at)), one) for one in faults]
+
+
+def undeclared(catalog: Catalog, more: tuple[Path, ...] = ()) -> list[str]:
+    """What the catalog puts on documents and no font can show, as `tenants[3].name: U+10A00 is in no font; ...`."""
+    printed: list[tuple[str, str]] = [("seller." + at, text) for at, text in _named(catalog.seller)]
+    printed += [(f"tenants[{rank}].{at}", text) for rank, one in enumerate(catalog.tenants) for at, text in _named(one)]
+    return _unshown([*printed, ("prices.note", catalog.prices.note or "")], more)
+
+
+def _named(party: Seller | Tenant) -> Iterator[tuple[str, str]]:
+    yield "name", party.name
+    yield from ((f"address[{rank}]", line) for rank, line in enumerate(party.address))
+    if isinstance(party, Tenant):
+        yield "purchase_order", party.purchase_order or ""
+        yield "tax_note", party.tax_note or ""
 
 
 def texts(value: Any, where: str = "") -> Iterator[tuple[str, str]]:

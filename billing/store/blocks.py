@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
-from decimal import Decimal
 from itertools import groupby
 from typing import Final
 
@@ -13,22 +12,19 @@ from billing.acceptance import Acceptance
 from billing.attempts import LONGEST_NS
 from billing.blocks import Block, Kind, missing
 from billing.facts import HOUR_NS
-from billing.money import product, ratio
-from billing.periods import hour_start, to_datetime
-from billing.quantities import gpu_hours
+from billing.periods import to_datetime
 from billing.store.accepted import accepted_gaps, accepted_tokens
 from billing.store.clickhouse import Ledger
 from billing.store.counters import engine_gaps
 from billing.store.gaps import ATTEMPTS, Missing, missing_numbers
-from catalog.model import Catalog, PerToken, book_held
+from billing.store.stakes import Stakes
+from catalog.model import Catalog
 from telemetry.engine_time import MINUTE_NS
 from telemetry.names import EventName
 from telemetry.usage import UNAUTHENTICATED
 
 _PINNED: Final = 10_000
 """So many missing attempts are looked for one by one in the meter's windows."""
-_PLACES: Final = 18
-_PER_MILLION: Final = Decimal(1_000_000)
 _SPOOL: Final = "ingest the spool files that are not here yet, or let the provider carry it: close MONTH --accept-gap {id} --reason TEXT"
 _CARRY: Final = "find out why, or let the provider carry it: close MONTH --accept-gap {id} --reason TEXT"
 _QUARANTINE: Final = (
@@ -53,10 +49,14 @@ class _Finder:
     start_ns: int
     end_ns: int
     accepted: list[Acceptance]
-    window: dict[str, int] = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "window", {"start_ns": self.start_ns, "end_ns": self.end_ns})
+    @property
+    def window(self) -> dict[str, int]:
+        return {"start_ns": self.start_ns, "end_ns": self.end_ns}
+
+    @property
+    def stakes(self) -> Stakes:
+        return Stakes(self.ledger, self.catalog, self.now)
 
     def all(self) -> Iterator[Block]:
         """Every finding, its advice with its own id in it."""
@@ -71,7 +71,7 @@ class _Finder:
             touched = {name for name in row["touched"] if name != UNAUTHENTICATED}
             if engine:
                 near = (self.start_ns, self.end_ns) if start_ns is None else (start_ns - MINUTE_NS, end_ns + MINUTE_NS)
-                touched |= set(self.on_engine(engine, *near))
+                touched |= set(self.stakes.on_engine(engine, *near))
             yield Block(
                 Kind.QUARANTINE,
                 tuple(row["ids"]),
@@ -113,7 +113,7 @@ class _Finder:
             Kind.RECORDS,
             missing(*numbers),
             f"{one.count} missing of {numbers.stream} (numbers {_range(numbers.first, numbers.last)}{said})",
-            self.known(tenants),
+            self.stakes.known(tenants),
             engine,
             one.emitter,
             one.start_ns,
@@ -121,7 +121,7 @@ class _Finder:
             one.count,
             sum(row["tokens"] for row in shares) if shares else None,
             engine_ns if shares else None,
-            self.cost(engine, one.start_ns, engine_ns) if engine else None,
+            self.stakes.cost(engine, one.start_ns, engine_ns) if engine else None,
             _SPOOL,
             numbers,
         )
@@ -140,14 +140,14 @@ class _Finder:
     def events(self, one: Missing) -> Block:
         """What an engine process told and is not here touches those who were on the engine then."""
         numbers, engine = one.numbers, one.engine
-        tenants = self.on_engine(engine, one.start_ns, max(one.end_ns, one.start_ns + 1)) if engine else []
+        tenants = self.stakes.on_engine(engine, one.start_ns, max(one.end_ns, one.start_ns + 1)) if engine else []
         engine_ns = one.end_ns - one.start_ns if one.stream == EventName.WINDOW else None
-        cost = None if engine is None or engine_ns is None else self.cost(engine, one.start_ns, engine_ns)
+        cost = None if engine is None or engine_ns is None else self.stakes.cost(engine, one.start_ns, engine_ns)
         return Block(
             Kind.RECORDS,
             missing(*numbers),
             f"{one.count} missing of {numbers.stream} (numbers {_range(numbers.first, numbers.last)}){_on(engine)}",
-            self.known(tenants),
+            self.stakes.known(tenants),
             engine,
             one.emitter,
             one.start_ns,
@@ -168,7 +168,7 @@ class _Finder:
             if not left:
                 continue
             start_ns, end_ns = max(gap.start_ns, self.start_ns), min(gap.end_ns, self.end_ns)
-            tenants = self.known(self.on_engine(gap.engine, start_ns, end_ns))
+            tenants = self.stakes.known(self.stakes.on_engine(gap.engine, start_ns, end_ns))
             yield Block(
                 Kind.COUNTERS,
                 (*what, str(gap.unexplained)),
@@ -181,7 +181,7 @@ class _Finder:
                 None,
                 abs(left),
                 None,
-                self.token_cost(gap.engine, start_ns, end_ns, abs(left), gap.what, tenants),
+                self.stakes.token_cost(gap.engine, start_ns, end_ns, abs(left), gap.what, tenants),
                 _CARRY,
             )
 
@@ -192,7 +192,7 @@ class _Finder:
                 (row["identity"],),
                 f"{row['attempts']} attempts of {row['tenant']}{_on(row['engine'])} have another engine time in their record than in the meter's windows, "
                 f"{row['apart_ns']} ns apart together; charged is what the meter measured",
-                self.known([row["tenant"]]),
+                self.stakes.known([row["tenant"]]),
                 row["engine"] or None,
                 None,
                 row["first_ns"],
@@ -200,7 +200,7 @@ class _Finder:
                 row["attempts"],
                 None,
                 row["apart_ns"],
-                self.cost(row["engine"], row["first_ns"], row["apart_ns"]),
+                self.stakes.cost(row["engine"], row["first_ns"], row["apart_ns"]),
                 _CARRY,
             )
 
@@ -210,7 +210,7 @@ class _Finder:
                 Kind.OPEN,
                 (row["tenant"],),
                 f"{row['attempts']} attempts of {row['tenant']} opened and neither closed nor are they old enough to be lost",
-                self.known([row["tenant"]]),
+                self.stakes.known([row["tenant"]]),
                 records=row["attempts"],
                 advice="close again in an hour: then they are lost, or closed",
             )
@@ -221,16 +221,18 @@ class _Finder:
             hours = list(own)
             first, last = hours[0]["hour_ns"], hours[-1]["hour_ns"] + HOUR_NS
             tenants = {
-                name for row in hours for name in self.on_engine(engine, row["hour_ns"], row["hour_ns"] + HOUR_NS)
+                name
+                for row in hours
+                for name in self.stakes.on_engine(engine, row["hour_ns"], row["hour_ns"] + HOUR_NS)
             }
             when = f"at {to_datetime(first).isoformat()}" + (f" and {len(hours) - 1} hours more" if hours[1:] else "")
-            priced = self.price(gpu_type, first) is not None
+            priced = self.stakes.price(gpu_type, first) is not None
             yield Block(
                 Kind.PRICE,
                 (engine, gpu_type, *(str(row["hour_ns"]) for row in hours)),
                 f"not priced: engine {engine} ({gpu_type}) {when}"
                 + (": its facts do not fit each other" if priced else f": no price for GPU type {gpu_type}"),
-                self.known(tenants),
+                self.stakes.known(tenants),
                 engine,
                 None,
                 first,
@@ -250,7 +252,7 @@ class _Finder:
                 Kind.TIME,
                 ("unowned", engine, str(hour_ns), str(ns), str(row["missing_cost"])),
                 f"conservation: {ns} GPU-ns{money} of engine {engine} at {to_datetime(hour_ns).isoformat()} have no owner",
-                self.known(self.on_engine(engine, hour_ns, hour_ns + HOUR_NS)),
+                self.stakes.known(self.stakes.on_engine(engine, hour_ns, hour_ns + HOUR_NS)),
                 engine,
                 None,
                 hour_ns,
@@ -258,7 +260,7 @@ class _Finder:
                 None,
                 None,
                 abs(ns),
-                abs(row["missing_cost"]) if row["missing_cost"] else self.cost(engine, hour_ns, abs(ns), gpus=1),
+                abs(row["missing_cost"]) if row["missing_cost"] else self.stakes.cost(engine, hour_ns, abs(ns), gpus=1),
                 _CARRY,
             )
         for row in self.ledger.read("unplaced_time", {"window": EventName.WINDOW, **self.window}):
@@ -267,7 +269,7 @@ class _Finder:
                 Kind.TIME,
                 ("unplaced", engine, str(first), str(ns)),
                 f"{ns} ns that the meter measured on engine {engine} could not be placed: more than was rented, or on hardware that nobody declared",
-                self.known(self.on_engine(engine, first, last)),
+                self.stakes.known(self.stakes.on_engine(engine, first, last)),
                 engine,
                 None,
                 first,
@@ -275,48 +277,9 @@ class _Finder:
                 None,
                 None,
                 abs(ns),
-                self.cost(engine, first, abs(ns)),
+                self.stakes.cost(engine, first, abs(ns)),
                 f"look at engines[].rented, then {_CARRY}",
             )
-
-    def on_engine(self, engine: str, start_ns: int, end_ns: int) -> list[str]:
-        asked = {"engine": engine, "start_ns": start_ns, "end_ns": end_ns, "window": EventName.WINDOW}
-        return [row["tenant"] for row in self.ledger.read("tenants_on_engine", asked)]
-
-    def known(self, tenants: Iterable[str]) -> tuple[str, ...]:
-        """Those that the catalog has: nobody else gets an invoice."""
-        return tuple(sorted(name for name in tenants if self.catalog.tenant(name) is not None))
-
-    def price(self, gpu_type: str, at_ns: int) -> Decimal | None:
-        at = to_datetime(hour_start(at_ns))
-        book = book_held(self.catalog.price_books, at, self.now)
-        return None if book is None else book.price(gpu_type, at)
-
-    def cost(self, engine: str, at_ns: int, engine_ns: int, gpus: int | None = None) -> Decimal | None:
-        """What so much time of an engine costs; None when the catalog does not know the engine or a price for it."""
-        declared = self.catalog.engine(engine)
-        price = None if declared is None else self.price(declared.gpu_type, at_ns)
-        if declared is None or price is None:
-            return None
-        return product(gpu_hours(engine_ns, gpus or declared.gpu_count), price)
-
-    def token_cost(
-        self, engine: str, start_ns: int, end_ns: int, tokens: int, what: str, tenants: Iterable[str]
-    ) -> Decimal | None:
-        """The dearer of what a token cost on the engine, and what one of these tenants pays for it by its plan."""
-        if not what.endswith("tokens"):
-            return None
-        row = self.ledger.read("cost_per_token", {"engine": engine, "start_ns": start_ns, "end_ns": end_ns})[0]
-        average = (
-            ratio(product(row["cost_sum"], Decimal(tokens)), Decimal(row["tokens"]), _PLACES) if row["tokens"] else None
-        )
-        plans = [tenant.plan for name in tenants if (tenant := self.catalog.tenant(name)) is not None]
-        prices = [
-            product(plan.input if what.startswith("prompt") else plan.output, Decimal(tokens)) / _PER_MILLION
-            for plan in plans
-            if isinstance(plan, PerToken)
-        ]
-        return max([*prices, *([] if average is None else [average])], default=None)
 
 
 def _advised(block: Block) -> Block:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -37,7 +37,7 @@ def check(
     catalog = load(file)
     if found := list(_flag_problems(catalog)):
         raise CatalogInvalid(str(file), found)
-    facts = {
+    facts: dict[str, Any] = {
         "file": os.fsencode(file).decode("utf-8", "backslashreplace"),
         "version": version(catalog),
         "engines": len(catalog.engines),
@@ -45,16 +45,23 @@ def check(
         "tenants": len(catalog.tenants),
         "routing_rules": len(catalog.routing),
         "price_book": catalog.prices.version,
-        "warnings": warnings(catalog),
+        "warnings": [*warnings(catalog), *_unshown(catalog)],
     }
     if json:
         console.say_json(facts)
         return
-    for warning in warnings(catalog):
+    for warning in facts["warnings"]:
         console.warn(warning)
     console.out.print(
         f"{facts['file']} is valid (version {facts['version']}): {facts['tenants']} tenants, {facts['adapters']} adapters, {facts['engines']} engines, price book {facts['price_book']}"
     )
+
+
+def _unshown(catalog: Catalog) -> list[str]:
+    """Texts of documents that no font can show: whom they are about would get no invoice."""
+    from billing.documents.text_faults import undeclared
+
+    return undeclared(catalog, settings().fonts)
 
 
 def _flag_problems(catalog: Catalog) -> Iterator[str]:
