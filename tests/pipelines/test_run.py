@@ -85,7 +85,7 @@ def test_a_month_goes_from_the_spool_to_numbered_invoices_and_a_second_run_chang
     drafts = run_month(settings, "2026-10", False, now, lambda what, _done, _total: told.append(what))
     assert drafts.warnings == ()
     assert drafts.made["otel_traces"]["records"] == 4
-    assert drafts.made["usage"] == {"records": 4, "lost": 2, "quarantined": 0}
+    assert drafts.made["usage"] == {"records": 4, "lost": 2, "quarantined": 0, "foreign": 0}
     assert set(told) == {"otel_traces", "usage", "engine_time", "cold_starts", "tenant_cost", "invoices"}
     assert {name for name in files(settings) if "clinic" in name} == {
         f"2026-10/clinic-draft.{form}" for form in ("pdf", "csv", "json")
