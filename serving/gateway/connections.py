@@ -16,6 +16,7 @@ from typing import Any, Final
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from serving.gateway.addresses import neighbourhood
 from serving.gateway.client import ABORT
 from serving.gateway.errors import error_body
 from serving.gateway.limits import Limits
@@ -41,19 +42,6 @@ _REFUSED: Final = (
 _TOO_LARGE: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
-def neighbourhood(host: str) -> str:
-    """What counts as one address: an IPv4 address, or the 64 bits of an IPv6 network, which one customer has."""
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return host
-    if isinstance(address, ipaddress.IPv6Address):
-        if address.ipv4_mapped is not None:
-            return str(address.ipv4_mapped)
-        return str(ipaddress.ip_network((address, 64), strict=False))
-    return host
-
-
 class Connections:
     """All open connections, bounded in total and by address; those of `proxies` (addresses, networks) by the total alone.
 
@@ -74,11 +62,10 @@ class Connections:
     def enter(self, connection: Connection) -> bool:
         """Count it in; False when there are too many."""
         address = connection.address
-        alone = self._trusts(connection.host)
         if len(self._open) >= self.limits.connections:
             self.closed("total")
             return False
-        if not alone and self._by_address[address] >= self.limits.connections_per_address:
+        if not self._is_proxy(connection.host) and self._by_address[address] >= self.limits.connections_per_address:
             self.closed("address")
             return False
         self._open.add(connection)
@@ -118,7 +105,7 @@ class Connections:
         for connection in tuple(self._open):
             connection.abort()
 
-    def _trusts(self, host: str) -> bool:
+    def _is_proxy(self, host: str) -> bool:
         with contextlib.suppress(ValueError):
             address = ipaddress.ip_address(host)
             return any(address in network for network in self._proxies)

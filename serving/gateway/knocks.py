@@ -11,8 +11,8 @@ from starlette.types import Scope
 
 from serving.admission import MINUTE_NS, Bucket
 from serving.gateway import errors
+from serving.gateway.addresses import neighbourhood
 from serving.gateway.attempt import Attempt
-from serving.gateway.connections import neighbourhood
 from serving.gateway.errors import Refusal
 from telemetry.metrics import Metrics
 from telemetry.names import OTHER, REQUEST_ERRORS, REQUESTS

@@ -22,6 +22,7 @@ SEND_BUFFER_BYTES: Final = 128 << 10
 FILES_KEPT: Final = 256
 """File descriptors that are not for connections."""
 FLUSH_S: Final = 1.0
+LATE_S: Final = 15
 
 
 class PortTaken(OSError):
@@ -90,6 +91,8 @@ def _config(gateway: Gateway, connections: Connections, proxies: Sequence[str]) 
         proxy_headers=bool(proxies),
         forwarded_allow_ips=list(proxies),
         timeout_keep_alive=int(connections.limits.idle_s),
+        # Only if something does not end that should have: by then the gateway has stopped and all connections are closed.
+        timeout_graceful_shutdown=int(connections.limits.drain_s) + LATE_S,
     )
 
 

@@ -14,7 +14,8 @@ import pytest
 
 from serving.fake_engine import Device
 from serving.gateway import connections, listening
-from serving.gateway.connections import Connections, neighbourhood
+from serving.gateway.addresses import neighbourhood
+from serving.gateway.connections import Connections
 from serving.gateway.limits import Limits
 from telemetry.metrics import Metrics
 from telemetry.usage import ErrorType, Status
