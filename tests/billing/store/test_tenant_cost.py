@@ -99,6 +99,18 @@ def test_every_nanosecond_and_every_cent_of_an_hour_has_an_owner(
         minute.check()
 
 
+def test_attempts_of_nobody_known_count_as_many_as_their_record_stands_for(
+    derive: Derive, traffic: Any, ns: Callable[..., int], now: datetime
+) -> None:
+    t0 = ns(2026, 10, 5, 10)
+    for tries, tenant in ((1, "unauthenticated"), (57, "unauthenticated"), (2, "campus")):
+        opened = traffic.open(tenant, t0, engine=None)
+        traffic.close(replace(opened, attempt=tries, status=Status.REJECTED, finished_ns=t0 + MINUTE, slices=()))
+    derive(t0, t0 + HOUR, now)
+    counted = derive.ledger.ask("SELECT tenant, sum(requests) FROM tenant_cost GROUP BY tenant ORDER BY tenant").rows
+    assert counted == [("campus", 1), ("unauthenticated", 58)]
+
+
 def test_rows_say_whose_time_it_was_by_quarter_adapter_and_status(
     derive: Derive, traffic: Any, ns: Callable[..., int], now: datetime
 ) -> None:

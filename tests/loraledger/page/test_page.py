@@ -10,6 +10,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from html import unescape
 from pathlib import Path
@@ -30,7 +31,7 @@ from loraledger.page.build import build_page, judge
 from loraledger.page.render import render
 from loraledger.page.view import Page, Verdict
 from telemetry.engine_time import SessionEvent
-from telemetry.usage import Status
+from telemetry.usage import ErrorType, Status
 
 S = 1_000_000_000
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -88,6 +89,10 @@ def made(ledger: Ledger, traffic: Any, example: Catalog, ns: Callable[..., int],
     traffic.serve("clinic", t0 + 2 * S, 100_000_000, adapter="icd10-coder", length_ns=1_700_000_000)
     traffic.serve("bank", t0 + 4 * S, 100_000_000, length_ns=1_500_000_000)
     traffic.serve("shop", t0 + 6 * S, 10_000_000, status=Status.SERVER_ERROR)
+    for n, status in enumerate((Status.OK, Status.CLIENT_ABORT)):
+        slow = traffic.open("bank", t0 + 10 * S, engine=None)
+        late_ns = t0 + (40 + n) * S
+        traffic.close(replace(slow, status=status, error_type=ErrorType.CLIENT_SLOW, finished_ns=late_ns, slices=()))
     traffic.session(SessionEvent.STOPPED, t0 + 60 * S)
     ingest(ledger, [traffic.write(tmp_path / "spool")], example, now)
     window = month_window("2026-10", example)
@@ -113,6 +118,9 @@ def test_promises_are_judged_exactly_and_nothing_is_made_up(page: Page) -> None:
     assert (bank.above_slo, bank.verdict) == (0, Verdict.KEPT), "exactly the promised time is kept"
     assert (shop.failed, shop.above_red, shop.p99_s, shop.verdict) == (1, 1, None, Verdict.BROKEN)
     assert found["campus"].verdict is Verdict.IDLE
+    assert (bank.judged, bank.above_slo) == (2, 0), (
+        "a slow client is no fault of ours: cut off it has no say, served it is kept"
+    )
     assert found["freeride"].few
 
 
