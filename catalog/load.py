@@ -36,13 +36,34 @@ class CatalogInvalid(Exception):
 
 def load(path: Path) -> Catalog:
     """Read `path`; CatalogInvalid lists everything that is wrong with it, whatever bytes it holds. Never waits for a writer."""
-    source = str(path)
+    return parse_bytes(read_file(path), str(path))
+
+
+def read_file(path: Path) -> bytes:
+    """The bytes of a regular file, no more than can be used. CatalogInvalid when there is none to read.
+
+    A pipe would wait for its writer, so it is refused.
+    """
     try:
-        return parse(decode(_read(path)), source)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise OSError("it is not a regular file")
+            with os.fdopen(descriptor, "rb", closefd=False) as file:
+                return file.read(MAX_BYTES + 1)
+        finally:
+            os.close(descriptor)
     except OSError as error:
-        raise CatalogInvalid(source, [f"cannot be read: {error.strerror or error}"]) from error
+        raise CatalogInvalid(str(path), [f"cannot be read: {error.strerror or error}"]) from error
+
+
+def parse_bytes(raw: bytes, source: str) -> Catalog:
+    """Check a catalog as a file holds it; `source` names it in errors."""
+    try:
+        text = decode(raw)
     except NotStrict as error:
         raise CatalogInvalid(source, error.problems) from error
+    return parse(text, source)
 
 
 def parse(text: str, source: str) -> Catalog:
@@ -66,18 +87,6 @@ def parse(text: str, source: str) -> Catalog:
 def version(catalog: Catalog) -> str:
     """Content hash of the whole catalog: 12 hex digits. The routing policy version on every decision."""
     return hashlib.sha256(catalog.model_dump_json().encode()).hexdigest()[:12]
-
-
-def _read(path: Path) -> bytes:
-    """The bytes of a regular file, no more than can be used. A pipe would wait for its writer, so it is refused."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError("it is not a regular file")
-        with os.fdopen(descriptor, "rb", closefd=False) as file:
-            return file.read(MAX_BYTES + 1)
-    finally:
-        os.close(descriptor)
 
 
 def _problem(location: tuple[str | int, ...], message: str, value: Any) -> str:

@@ -18,7 +18,7 @@ import yaml
 MAX_BYTES: Final = 8 << 20
 """The largest file."""
 MAX_DEPTH: Final = 32
-MAX_NODES: Final = 1_000_000
+MAX_NODES: Final = 500_000
 """The most scalars, lists and mappings, each alias counted as what it stands for."""
 
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

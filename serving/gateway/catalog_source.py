@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from catalog.load import CatalogInvalid, load
+from catalog.load import CatalogInvalid, parse_bytes, read_file
 from catalog.model import Catalog
 from serving.credentials import Keyring
 from serving.routing import Policy
@@ -37,13 +37,15 @@ class CatalogSource:
     """Reads `path` now and whenever `poll` finds it changed. Raises CatalogInvalid when the first one is bad.
 
     What is fixed while serving (the base model, the engines) may not change; such a file is refused like a faulty one.
-    While a file is refused it is read again at every look, however little of it seems to have changed.
+    While a file is refused it is read again at every look, however little of it seems to have changed. `check` makes a
+    catalog of a file's bytes; the same bytes are not checked twice.
     """
 
-    def __init__(self, path: Path, read: Callable[[Path], Catalog] = load) -> None:
-        self._path, self._read = path, read
+    def __init__(self, path: Path, check: Callable[[bytes, str], Catalog] = parse_bytes) -> None:
+        self._path, self._check = path, check
         self._stamp: tuple[int, ...] | None = None
-        self._view = View.of(read(path))
+        self._refused: bytes | None = None
+        self._view = View.of(check(read_file(path), str(path)))
         self.last_error: CatalogInvalid | None = None
         """Why the file as it is now was refused; None while it is in force."""
 
@@ -61,17 +63,20 @@ class CatalogSource:
 
     def read(self) -> View | None:
         """Read the file now; what is new in it, ready for `adopt`. A bad one is logged with all its problems. Blocks."""
-        stamp = self._stat()
+        stamp, raw = self._stat(), None
         try:
-            view = View.of(self._read(self._path))
+            raw = read_file(self._path)
+            if self.last_error is not None and raw == self._refused:
+                return None
+            view = View.of(self._check(raw, str(self._path)))
             if fixed := _fixed(self._view.catalog, view.catalog):
                 raise CatalogInvalid(str(self._path), fixed)
         except CatalogInvalid as error:
-            self._refuse(error)
+            self._refuse(error, raw)
             return None
         except Exception as error:
             log.exception("the catalog could not be read")
-            self._refuse(CatalogInvalid(str(self._path), [f"cannot be read: {error}"]))
+            self._refuse(CatalogInvalid(str(self._path), [f"cannot be read: {error}"]), None)
             return None
         # A file that changed just now may change again without its times showing it.
         settled = stamp is not None and max(stamp[0], stamp[1]) < time.time_ns() - SETTLED_NS
@@ -86,10 +91,10 @@ class CatalogSource:
         log.info("catalog %s is in force", view.policy.version)
         self._view, self.last_error = view, None
 
-    def _refuse(self, error: CatalogInvalid) -> None:
+    def _refuse(self, error: CatalogInvalid, raw: bytes | None) -> None:
         if self.last_error is None or self.last_error.problems != error.problems:
             log.error("the catalog stays as it was: %s", error)
-        self.last_error = error
+        self.last_error, self._refused = error, raw
 
     def _stat(self) -> tuple[int, ...] | None:
         try:

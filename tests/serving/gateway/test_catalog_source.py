@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from catalog.load import CatalogInvalid, load
+from catalog.load import parse_bytes
+from catalog.model import Catalog
 from serving.gateway import build
 from serving.gateway.catalog_source import CatalogSource
 from telemetry.engine_time import LoadCause
@@ -152,41 +153,47 @@ def test_a_file_that_went_bad_is_shown_and_tried_until_it_is_good(
 def test_a_bad_file_is_read_again_however_little_of_it_seems_to_change(tmp_path: Path, catalog_text: Any) -> None:
     path = tmp_path / "catalog.yaml"
     path.write_text(catalog_text())
-    read: list[str] = []
-    broken = [False]
+    checked: list[bytes] = []
 
-    def load_it(at: Path) -> Any:
-        read.append("")
-        if broken[0]:
-            raise CatalogInvalid(str(at), ["half written"])
-        return load(at)
+    def check(raw: bytes, source: str) -> Catalog:
+        checked.append(raw)
+        return parse_bytes(raw, source)
 
-    source = CatalogSource(path, load_it)
+    source = CatalogSource(path, check)
+    good = path.read_bytes()
+    bad = good.replace(b"tone]", b"tine]", 1)
     past = path.stat().st_mtime - 100
-    broken[0] = True
+    path.write_bytes(bad)
     os.utime(path, (past, past))
-    for count in (2, 3, 4):
+    for _ in range(3):
         assert source.poll() is None
-        assert len(read) == count
         assert source.last_error is not None
-    # Nothing about the file changes, and still it is found to be good again.
-    broken[0] = False
+    assert checked == [good, bad], "the same bytes are not checked again"
+    # Put right in place: same size, same time of change, and even the stamp that was seen last.
+    path.write_bytes(good)
+    os.utime(path, (past, past))
+    source._stamp = source._stat()
     assert source.poll() is None
     assert source.last_error is None
+    assert checked == [good, bad, good]
 
 
 def test_whatever_goes_wrong_in_reading_leaves_the_last_good_one(tmp_path: Path, catalog_text: Any) -> None:
     path = tmp_path / "catalog.yaml"
     path.write_text(catalog_text())
-    source = CatalogSource(path)
+    faults = [False, True, True, False]
 
-    def fail(at: Path) -> Any:
-        raise MemoryError("no room")
+    def check(raw: bytes, source: str) -> Catalog:
+        if faults.pop(0):
+            raise MemoryError("no room")
+        return parse_bytes(raw, source)
 
-    source._read = fail
+    source = CatalogSource(path, check)
+    for _ in range(2):
+        assert source.read() is None
+        assert "no room" in str(source.last_error)
     assert source.read() is None
-    assert source.last_error is not None
-    assert "no room" in str(source.last_error)
+    assert source.last_error is None
 
 
 def test_copies_that_neither_the_catalog_nor_the_engine_has_are_let_go(
