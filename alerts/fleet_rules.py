@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from alerts.expressions import duration, percent, total
+from alerts.expressions import duration, increase, percent, total
 from alerts.links import FLEET
 from alerts.promises import JOB
 from alerts.rows import AlertRow, GroupRows
@@ -56,6 +56,19 @@ FLEET_RULES: Final = GroupRows(
             for_=lambda p: p.fleet.catalog_for,
             summary="Gateway {{ $labels.instance }} does not take the catalog's file",
             description="The file cannot be used, so the last good catalog holds: what was changed since is not in force.",
+            board=FLEET,
+        ),
+        AlertRow(
+            name="LoraEngineRestarted",
+            promise="alive",
+            severity="critical",
+            expr=lambda p: f"{increase(names.ENGINE_RESTARTS.name, duration(p.fleet.restarts_window))} > 0",
+            for_=0,
+            summary="Engine {{ $labels.engine }} was lost and started again",
+            description=lambda p: (
+                "The gateway {{ $labels.instance }} started engine {{ $labels.engine }} again {{ $value | humanize }} times in "
+                f"{duration(p.fleet.restarts_window)}. What was in it failed, and its adapters are loaded anew."
+            ),
             board=FLEET,
         ),
         AlertRow(

@@ -91,6 +91,7 @@ class Fleet:
     kv_for: int = 5 * MINUTE
     engine_down_for: int = MINUTE
     catalog_for: int = 5 * MINUTE
+    restarts_window: int = 15 * MINUTE
     target_gone_for: int = 2 * MINUTE
     stuck_window: int = 10 * MINUTE
     stuck_for: int = 5 * MINUTE

@@ -84,6 +84,14 @@ class ServeProcess:
                 self.kill()
         return self._process.wait()
 
+    def wait(self, timeout_s: float) -> int:
+        """Its exit status, when it ends by itself within so many seconds; TimeoutError else."""
+        assert self._process is not None
+        try:
+            return self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired as error:
+            raise TimeoutError(str(error)) from error
+
     def kill(self) -> None:
         """SIGKILL to the server and its engine, as a crash of the machine would end them."""
         assert self._process is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import random
 import signal
 import socket
 from collections.abc import Callable
@@ -16,12 +17,15 @@ from catalog.model import Adapter, BaseModelSpec, Engine
 from loraledger.settings import Settings
 from serving.adapter_store import AdapterStore
 from serving.engine import AdapterFiles
+from serving.errors import EngineDown
 from serving.gateway.build import Gateway, build_gateway
 from serving.gateway.catalog_source import CatalogSource
 from serving.gateway.limits import Limits
 from serving.gateway.listening import answer
+from serving.lasting_engine import LastingEngine
 from serving.metering.models import StepModel, load
 from serving.metering.profile import DEFAULT_PROFILE
+from serving.restarts import RestartPolicy
 from serving.tiny_model import BUILTIN_BASE, builtin_path, is_builtin, make_builtin
 from serving.vllm_engine import start_vllm
 from telemetry.engine_lines import engine_line
@@ -39,6 +43,7 @@ async def serve(
 ) -> None:
     """Serve until SIGINT or SIGTERM, then end in order: open attempts first, the engine, the spool. SIGHUP reloads the catalog.
 
+    An engine that is lost is started again; where a supervisor is declared, everything ends instead, with EngineDown.
     Writes `<home>/serve.json` with the address once requests are answered. CatalogInvalid or EngineStartFailed before that.
     """
     source = CatalogSource(settings.catalog)
@@ -46,15 +51,24 @@ async def serve(
     engine = chosen_engine(catalog.engines, engine_id)
     forwarder = Forwarder(settings.otlp_endpoint) if settings.otlp_endpoint else None
     spool = Spool(settings.spool)
+    start = partial(
+        start_vllm,
+        engine,
+        catalog.base_model,
+        settings.home,
+        partial(_record, spool),
+        profile=step_profile(engine, catalog.base_model, progress),
+        progress=progress,
+    )
+    door = LastingEngine(
+        engine.id,
+        catalog.base_model.name,
+        lambda since_ns, delay_s: start(since_ns=since_ns, delay_s=delay_s),
+        policy=None if settings.supervised else RestartPolicy(),
+        draw=random.random,
+    )
     try:
-        door = await start_vllm(
-            engine,
-            catalog.base_model,
-            settings.home,
-            partial(_record, spool),
-            profile=step_profile(engine, catalog.base_model, progress),
-            progress=progress,
-        )
+        await door.begin()
     except BaseException:
         spool.close()
         raise
@@ -76,12 +90,18 @@ async def serve(
         limits=limits,
         forwarder=forwarder,
     )
+    door.on_up = gateway.rewarm
     try:
         progress("loading warm adapters")
         await gateway.start()
         ending = _ending(gateway)
+        door.on_lost = ending.set
+        if door.lost is not None:
+            ending.set()
         _say_where(listener, settings, progress)
         await answer(gateway, listener, ending, limits=limits, metrics=metrics, proxies=settings.trusted_proxies)
+        if door.lost is not None:
+            raise EngineDown(engine.id, f"{door.lost}; the supervisor shall start this process again")
     finally:
         progress("stopping")
         await gateway.stop(0.0)

@@ -31,8 +31,9 @@ class Settings:
     LORALEDGER_SNAPSHOT (the file that tells gateways the ledger's figures),
     LORALEDGER_OPERATOR_TOKEN (opens /metrics, /v1/traces and the details of /health to callers from other hosts),
     LORALEDGER_OTLP_ENDPOINT (an OTLP/HTTP collector, such as http://127.0.0.1:4318, that gets the spans too),
-    LORALEDGER_TRUSTED_PROXIES (addresses and networks, separated by commas, whose X-Forwarded-For is believed) and
-    LORALEDGER_DRAIN_S (seconds that requests in flight get to end when the gateway stops; 8 unless given).
+    LORALEDGER_TRUSTED_PROXIES (addresses and networks, separated by commas, whose X-Forwarded-For is believed),
+    LORALEDGER_DRAIN_S (seconds that requests in flight get to end when the gateway stops; 8 unless given) and
+    LORALEDGER_SUPERVISED (1: whoever started `serve` starts it again, so it ends when its engine is lost).
     """
 
     home: Path
@@ -46,6 +47,7 @@ class Settings:
     trusted_proxies: tuple[str, ...] = ()
     drain_s: float | None = None
     fonts: tuple[Path, ...] = ()
+    supervised: bool = False
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str]) -> Settings:
@@ -69,6 +71,7 @@ class Settings:
             fonts=tuple(
                 Path(part).absolute() for part in environ.get("LORALEDGER_FONTS", "").split(os.pathsep) if part
             ),
+            supervised=environ.get("LORALEDGER_SUPERVISED", "") in {"1", "true", "yes"},
         )
 
     def at(self, home: Path, environ: Mapping[str, str]) -> Settings:
@@ -86,6 +89,7 @@ class Settings:
             "LORALEDGER_OUT": str(self.out),
             "LORALEDGER_SNAPSHOT": str(self.snapshot),
             "LORALEDGER_FONTS": os.pathsep.join(map(str, self.fonts)),
+            "LORALEDGER_SUPERVISED": str(int(self.supervised)),
         }
 
     def secret(self) -> bytes:

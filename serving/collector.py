@@ -59,6 +59,7 @@ class Collector:
         self._asked: dict[tuple[str, int], _Loading] = {}
         self._heard_ns = clock()
         self._strangers: frozenset[tuple[str, str]] = frozenset()
+        self._ended = False
         self.hello: Hello | None = None
         self.held = Held(0, 0, ())
         self.faults = 0
@@ -67,6 +68,11 @@ class Collector:
     def gaps(self) -> int:
         """Messages that never arrived."""
         return self._receiver.gaps
+
+    @property
+    def heard_ns(self) -> int:
+        """When the engine last said something, on the monotonic clock."""
+        return self._heard_ns
 
     def start(self) -> None:
         """Begin to listen."""
@@ -116,11 +122,11 @@ class Collector:
             return self._accountant.knows(attempt)
 
     async def measured(self, attempt: str, timeout_s: float) -> Measured | None:
-        """The figures of an attempt once it has left the engine, which is then forgotten; None after `timeout_s`."""
+        """The figures of an attempt once it has left the engine, which is then forgotten; None after `timeout_s`, or when nothing follows."""
         waiter = _Waiter()
         with self._lock:
             found = self._take_measured(attempt)
-            if found is not None:
+            if found is not None or self._ended:
                 return found
             self._waiting.setdefault(attempt, []).append(waiter)
         try:
@@ -194,6 +200,9 @@ class Collector:
             self._accountant.finish(self._heard_ns)
             values = self._take_values(self._clock())
             self._answer()
+            self._ended = True
+            for waiter in [waiter for waiters in self._waiting.values() for waiter in waiters]:
+                waiter.put(None)
         self._hand_on(values)
 
     def _take_all(self, most: int) -> int:

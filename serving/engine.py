@@ -56,6 +56,7 @@ class EngineState:
     `owner_ns` is measured time so far by owner: tenants, cold, recompute, system, idle, unattributed; `predicted_ns` is what
     the step model predicted for the steps so far, `system_ns` is the owner `system` by cause.
     `gaps` counts meter events that never arrived, `faults` those that could not be accounted for; both should be 0.
+    `restarts` counts the starts of another engine process after one was lost.
     """
 
     kv_blocks_used: int
@@ -70,6 +71,7 @@ class EngineState:
     kv_block_bytes: int = 0
     predicted_ns: int = 0
     system_ns: Mapping[str, int] = field(default_factory=dict)
+    restarts: int = 0
 
 
 class EngineDoor(Protocol):
@@ -132,6 +134,10 @@ class EngineDoor(Protocol):
 
     async def healthy(self) -> bool:
         """Whether the engine answers now."""
+        ...
+
+    def retry_after_s(self) -> int | None:
+        """None while requests are taken; else in how many seconds it is worth trying again."""
         ...
 
     async def stop(self) -> None:

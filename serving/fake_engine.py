@@ -260,6 +260,10 @@ class FakeEngine:
         """See `EngineDoor`."""
         return self.switches.healthy and not self._stopped
 
+    def retry_after_s(self) -> int | None:
+        """See EngineDoor."""
+        return None
+
     async def stop(self) -> None:
         """See `EngineDoor`."""
         if self._stopped:

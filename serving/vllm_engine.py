@@ -7,16 +7,17 @@ Importing this is cheap; `start_vllm` imports vLLM (some seconds). Nothing is sp
 from __future__ import annotations
 
 import asyncio
+import logging
 import shutil
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from catalog.model import BaseModelSpec, Engine
-from serving import vllm_launch, vllm_prompts
+from serving import vllm_launch, vllm_processes, vllm_prompts
 from serving.collector import Collector
 from serving.engine import AdapterFiles, EngineState, LoadTiming
 from serving.errors import AdapterLoadFailed, EngineDown, EngineStartFailed
@@ -27,14 +28,21 @@ from serving.metering.profile import DEFAULT_PROFILE
 from serving.sessions import Session, Sink
 from serving.vllm_counters import FrontEndTotals
 from serving.vllm_entry import watch_entry, watched
+from serving.vllm_processes import Pulse
 from telemetry.engine_time import LoadCause, SessionEvent
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
+log = logging.getLogger(__name__)
+
 HELLO_TIMEOUT_S: Final = 10.0
 LOAD_REPORT_TIMEOUT_S: Final = 2.0
 BYE_TIMEOUT_S: Final = 5.0
+HANG_S: Final = 30.0
+"""An engine that neither meters nor answers for so long is taken for dead; no step and no load takes that long."""
+START_LIMIT_S: Final = 1800.0
+LOOK_S: Final = 0.2
 
 
 async def start_vllm(
@@ -45,17 +53,23 @@ async def start_vllm(
     *,
     profile: StepModel = DEFAULT_PROFILE,
     progress: Callable[[str], None] = lambda _: None,
+    since_ns: int | None = None,
+    delay_s: float = 0.0,
+    start_limit_s: float = START_LIMIT_S,
+    hang_s: float = HANG_S,
 ) -> VllmEngine:
-    """Start the engine of that catalog entry; EngineStartFailed when it does not come up.
+    """Start the engine of that catalog entry; EngineStartFailed when it does not come up within `start_limit_s`.
 
     `home` takes the built-in model, adapter copies and the engine's log (`engine-<id>.log`). `sink` is called from other
     threads with every meter window, adapter load, session event and reading of counters. `progress` gets a line per phase.
+    The engine counts as rented since `since_ns` (UTC; now when left out), through `delay_s` seconds before the start begins.
     """
     home.mkdir(parents=True, exist_ok=True)
-    log = home / f"engine-{engine.id}.log"
+    words = home / f"engine-{engine.id}.log"
     totals = FrontEndTotals()
     session = Session(engine.id, engine.gpu_type, engine.gpu_count, f"eng-{uuid.uuid4().hex[:12]}", sink, totals)
-    session.tell(SessionEvent.STARTED, time.time_ns())
+    session.tell(SessionEvent.STARTED, since_ns or time.time_ns())
+    session.alive = lambda: True
     # A Unix socket's path must be short, and nobody else may write to it.
     private = Path(tempfile.mkdtemp(prefix="loraledger-"))
     address = f"ipc://{private}/meter"
@@ -64,27 +78,31 @@ async def start_vllm(
     collector.start()
     client: Any = None
     try:
+        await asyncio.sleep(delay_s)
         model = await asyncio.to_thread(vllm_launch.model_path, base_model, home, progress)
-        vllm_launch.set_environment(engine, base_model, model, log)
+        vllm_launch.set_environment(engine, base_model, model, words)
         flags = vllm_launch.server_flags(engine, base_model, model, address, session.emitter)
         progress("importing vLLM")
         arguments = await asyncio.to_thread(vllm_launch.parse, flags)
         progress("starting the engine")
-        client = await asyncio.to_thread(vllm_launch.start_client, arguments, engine.max_grammar_chars, totals.logger())
+        client = await vllm_processes.started(
+            lambda: vllm_launch.start_client(arguments, engine.max_grammar_chars, totals.logger()), start_limit_s
+        )
         app = await vllm_launch.application(client, arguments)
         memory = await vllm_launch.memory_use(client, model)
         if not await asyncio.to_thread(collector.up, HELLO_TIMEOUT_S) or collector.hello is None:
-            raise EngineStartFailed(engine.id, "its meter said nothing", str(log))
+            raise EngineStartFailed(engine.id, "its meter said nothing", str(words))
     except BaseException as error:
+        session.alive = lambda: False
         await _clean_up(client, collector, private)
         session.tell(SessionEvent.STOPPED, time.time_ns())
         if isinstance(error, EngineStartFailed) or not isinstance(error, Exception):
             raise
-        raise EngineStartFailed(engine.id, str(error) or type(error).__name__, str(log)) from error
+        raise EngineStartFailed(engine.id, str(error) or type(error).__name__, str(words)) from error
     session.tell(SessionEvent.UP, collector.hello.utc_ns)
     session.alive = lambda: not client.errored
     watch_entry(client)
-    return VllmEngine(engine, base_model.name, client, app, collector, session, private, memory)
+    return VllmEngine(engine, base_model.name, client, app, collector, session, private, memory, hang_s)
 
 
 class VllmEngine:
@@ -100,6 +118,7 @@ class VllmEngine:
         session: Session,
         private: Path,
         memory: Mapping[str, int],
+        hang_s: float,
     ) -> None:
         self._engine = engine
         self._base_model = base_model
@@ -110,6 +129,8 @@ class VllmEngine:
         self._session = session
         self._private = private
         self._memory = memory
+        self._pulse = Pulse(client, collector, hang_s)
+        self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._loading = asyncio.Lock()
         self._ids: dict[str, int] = {}
         self._stopped = False
@@ -162,7 +183,7 @@ class VllmEngine:
         host = set(self._collector.held.host)
         if len(host) >= self._engine.max_cpu_loras:
             for name in host - set(self._registered) - {wanted}:
-                await self._client.remove_lora(self._ids[name])
+                await self._asked(self._client.remove_lora(self._ids[name]))
         return host
 
     async def evict_adapter(self, served_name: str) -> None:
@@ -170,7 +191,7 @@ class VllmEngine:
         async with self._loading:
             request = self._registered.pop(served_name, None)
             if request is not None:
-                await self._client.remove_lora(request.lora_int_id)
+                await self._asked(self._client.remove_lora(request.lora_int_id))
 
     def resident(self) -> frozenset[str]:
         """See EngineDoor."""
@@ -206,25 +227,69 @@ class VllmEngine:
             kv_block_bytes=self._memory["kv"] // (held.kv_blocks_total + 1),
         )
 
+    def retry_after_s(self) -> int | None:
+        """See EngineDoor."""
+        return None
+
     async def healthy(self) -> bool:
         """See EngineDoor."""
-        if self._stopped:
-            return False
-        try:
-            await self._client.check_health()
-        except Exception:
-            return False
-        return True
+        return not (self._stopped or self._over.done() or self._client.errored)
+
+    async def died(self) -> str:
+        """Wait until the engine's process is dead or hangs; why. Never returns after `stop`."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            try:
+                why = None if self._stopped else await self._pulse.lost()
+            except Exception:
+                log.exception("engine %s: could not look after it once", self._engine.id)
+                continue
+            if why is not None:
+                return why
+
+    async def bury(self) -> int:
+        """End what is left of a dead engine at once; the UTC nanosecond at which it was over. Waiters get what is known."""
+        if not self._over.done():
+            self._over.set_result(None)
+        self._stopped = True
+        self._session.alive = lambda: False
+        self._pulse.end()
+        await asyncio.to_thread(vllm_processes.kill, self._client)
+        await asyncio.to_thread(self._collector.stop, 0)
+        self._session.count(final=False)
+        over_ns = time.time_ns()
+        self._session.tell(SessionEvent.STOPPED, over_ns)
+        shutil.rmtree(self._private, ignore_errors=True)
+        await vllm_launch.stop_client(self._client)
+        vllm_processes.forget(self._client)
+        # Its figures may still be asked for, nothing else.
+        self._client = self._app = None
+        return over_ns
 
     async def stop(self) -> None:
         """See EngineDoor."""
         if self._stopped:
             return
         self._stopped = True
+        self._pulse.end()
         self._session.alive = lambda: False
         said_bye = await _clean_up(self._client, self._collector, self._private)
         self._session.count(final=said_bye)
         self._session.tell(SessionEvent.STOPPED, time.time_ns())
+
+    async def _asked(self, asking: Coroutine[Any, Any, Any]) -> Any:
+        """What the engine answers; EngineDown when it is dead, or dies meanwhile: vLLM would wait for ever."""
+        from vllm.v1.engine.exceptions import EngineDeadError
+
+        task = asyncio.ensure_future(asking)
+        await asyncio.wait({task, self._over}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            task.cancel()
+            raise EngineDown(self._engine.id, "it died before it answered")
+        try:
+            return task.result()
+        except EngineDeadError as error:
+            raise EngineDown(self._engine.id, "it is dead") from error
 
     @property
     def _registered(self) -> dict[str, Any]:
@@ -241,12 +306,10 @@ class VllmEngine:
         return LoRARequest(lora_name=adapter.served_name, lora_int_id=number, lora_path=str(adapter.path))
 
     async def _add(self, adapter: AdapterFiles, request: Any) -> None:
-        from vllm.v1.engine.exceptions import EngineDeadError
-
         try:
-            await self._client.add_lora(request)
-        except EngineDeadError as error:
-            raise EngineDown(self._engine.id, "it is dead") from error
+            await self._asked(self._client.add_lora(request))
+        except EngineDown:
+            raise
         except Exception as error:
             # vLLM gives a bare Exception with the worker's words in it.
             fact = str(error).removeprefix("Call to add_lora method failed: ") or type(error).__name__

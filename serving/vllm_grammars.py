@@ -6,7 +6,6 @@ vLLM checks grammars in the event loop and lets the engine compile them without 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
@@ -41,13 +40,10 @@ class FrontEnd(AsyncLLM):  # type: ignore[misc]
             vocabulary = self.vllm_config.model_config.get_vocab_size()
             self._grammar_tokenizer = backend_guidance.GuidanceBackend._build_ll_tokenizer(tokenizer, vocabulary)
 
-    async def generate(
-        self, prompt: Any, sampling_params: Any, request_id: str, **more: Any
-    ) -> AsyncGenerator[Any, None]:
+    async def add_request(self, request_id: str, prompt: Any, params: Any, *args: Any, **more: Any) -> Any:
         """See vLLM. VLLMValidationError (a client's 400) for a grammar that is not taken."""
-        await self.check_grammar(sampling_params)
-        async for output in super().generate(prompt, sampling_params, request_id, **more):
-            yield output
+        await self.check_grammar(params)
+        return await super().add_request(request_id, prompt, params, *args, **more)
 
     async def check_grammar(self, sampling_params: Any) -> None:
         """VLLMValidationError when these parameters ask for a grammar that cannot be had; nothing happens without one."""

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final, NoReturn
 
 from catalog import engine_flags
@@ -138,6 +139,8 @@ def _words(name: str, value: engine_flags.FlagValue) -> list[str]:
 
 def flag_problems(engine: Engine) -> list[str]:
     """What this vLLM does not know or take of the catalog's flags, one line a flag. Imports vLLM."""
+    # Torch would say on the terminal that there is no Triton.
+    os.environ.setdefault("TORCH_LOGS", "-all")
     parser = _parser()
     known = {option for action in parser._actions for option in action.option_strings}
     found = [f"{name}: vLLM has no such flag" for name in engine.vllm if f"--{name}" not in known]
@@ -147,17 +150,27 @@ def flag_problems(engine: Engine) -> list[str]:
                 parser.parse_args(_words(name, value))
             except (ValueError, TypeError) as error:
                 found.append(f"{name}: {error}")
+    if not found:
+        try:
+            _checked(parser.parse_args([part for flag in engine.vllm.items() for part in _words(*flag)]))
+        except Exception as error:
+            # vLLM has errors of many kinds for flags that do not fit each other, or name what is not there.
+            found.append(str(error.args[0] if error.args else error).removeprefix("Error: "))
     return found
 
 
 def parse(flags: list[str]) -> Any:
-    """The flags as vLLM's server parses them; ValueError or TypeError when it does not take them. Imports vLLM."""
-    parser = _parser()
-    arguments = parser.parse_args(flags)
+    """The flags as vLLM's server parses them; an exception of vLLM's when it does not take them. Imports vLLM."""
+    return _checked(_parser().parse_args(flags))
+
+
+def _checked(arguments: Any) -> Any:
     with log_levels_kept():
         from vllm.entrypoints.launchers.cli_args import validate_parsed_serve_args
+        from vllm.entrypoints.launchers.launcher import validate_api_server_args
 
     validate_parsed_serve_args(arguments)
+    validate_api_server_args(arguments)
     return arguments
 
 
@@ -198,6 +211,8 @@ async def application(client: Any, arguments: Any) -> Any:
     with log_levels_kept():
         app = build_app(arguments, tasks, client.model_config)
     await init_app_state(client, app.state, arguments, tasks)
+    # What vLLM would end when its engine is dead: a server that there is not.
+    app.state.server = SimpleNamespace()
     return app
 
 

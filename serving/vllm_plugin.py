@@ -66,6 +66,10 @@ def _meter_where_configured() -> None:
 
 def _speak_into(log: str) -> None:
     """Point the process's own standard output and error, also those of native code, at a file."""
+    from tqdm import tqdm
+
+    # Its own lock is a named semaphore, which a process that is killed leaves behind.
+    tqdm.set_lock(threading.RLock())
     target = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     os.dup2(target, 1)
     os.dup2(target, 2)

@@ -229,6 +229,13 @@ METER_MISSING: Final = Metric(
     "loraledger_usage_unmeasured_total", "counter", (), "1", "Usage records closed without the meter's figures."
 )
 ENGINE_UP: Final = Metric("loraledger_engine_up", "gauge", ("engine",), "1", "1 while the engine answers.")
+ENGINE_RESTARTS: Final = Metric(
+    "loraledger_engine_restarts_total",
+    "counter",
+    ("engine",),
+    "1",
+    "Starts of another engine process after one died, hung or did not come up.",
+)
 SNAPSHOT_AGE: Final = Metric(
     "loraledger_snapshot_age_seconds", "gauge", (), "s", "Age of the ledger snapshot behind the cost gauges."
 )

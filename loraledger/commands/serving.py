@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -27,6 +28,10 @@ def serve(
     ] = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 8000,
+    supervised: Annotated[
+        bool,
+        typer.Option("--supervised", help="End, with status 1, when the engine is lost; a supervisor starts anew."),
+    ] = False,
 ) -> None:
     """Start the gateway and vLLM in one go, until Ctrl-C. SIGHUP reloads the catalog."""
     from catalog.load import load
@@ -34,6 +39,7 @@ def serve(
     from serving.gateway.listening import listen
 
     chosen = settings(home, catalog)
+    chosen = replace(chosen, supervised=chosen.supervised or supervised)
     load(chosen.catalog)
     chosen.home.mkdir(parents=True, exist_ok=True)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")

@@ -67,6 +67,10 @@ class Gateway:
         """Read the catalog file beside what else goes on. Call from the gateway's event loop."""
         self._spawn(self._reload_once())
 
+    def rewarm(self) -> None:
+        """Another engine has taken over, without adapters: load the warm ones again. Call from the gateway's event loop."""
+        self._spawn(self._residency.warm(_warm(self._source.view.catalog), LoadCause.RELOAD))
+
     async def stop(self, grace_s: float) -> None:
         """Refuse new attempts, give open ones `grace_s` to end, then end them; every record is written on return."""
         self.app.stopping = True

@@ -157,6 +157,18 @@ def engine_failed(request_id: str) -> Refusal:
     return Refusal(500, "engine_error", text, status=Status.SERVER_ERROR, error_type=ErrorType.ENGINE_ERROR)
 
 
+def engine_down(retry_after_s: int) -> Refusal:
+    """There is no engine now; another one is being started."""
+    return Refusal(
+        503,
+        "engine_restarting",
+        f"The engine is being started again. Retry in {retry_after_s} s.",
+        status=Status.SERVER_ERROR,
+        error_type=ErrorType.ENGINE_ERROR,
+        retry_after_s=retry_after_s,
+    )
+
+
 def timed_out(seconds: float) -> Refusal:
     """The engine did not finish within the gateway's limit."""
     text = f"The engine did not finish within {seconds:g} seconds."

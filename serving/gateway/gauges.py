@@ -21,6 +21,7 @@ from telemetry.names import (
     CONNECTIONS_CLOSED,
     CONNECTIONS_OPEN,
     COST_PER_MTOK,
+    ENGINE_RESTARTS,
     ENGINE_TIME,
     ENGINE_UP,
     GPU_MEMORY_TOTAL,
@@ -151,6 +152,7 @@ def _engine(metrics: Metrics, catalog: Catalog, engine_id: str, state: EngineSta
         metrics.advance(ENGINE_TIME, ns / 1e9, engine=engine_id, owner=owner)
     for cause, ns in state.system_ns.items():
         metrics.advance(SYSTEM_TIME, ns / 1e9, engine=engine_id, cause=cause)
+    metrics.advance(ENGINE_RESTARTS, state.restarts, engine=engine_id)
     metrics.advance(STEP_PREDICTED, state.predicted_ns / 1e9, engine=engine_id)
     engine = catalog.engine(engine_id)
     parallel = str(engine.gpu_count if engine is not None else 1)

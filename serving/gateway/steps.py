@@ -13,7 +13,7 @@ from starlette.types import Scope
 from catalog.model import Adapter, Catalog, Tenant
 from serving.admission import Demand
 from serving.credentials import cache_salt
-from serving.errors import EngineError
+from serving.errors import EngineDown, EngineError
 from serving.gateway import errors
 from serving.gateway.answer import Answer
 from serving.gateway.attempt import Attempt, Desk
@@ -59,6 +59,7 @@ class Steps:
         call = await beside(len(raw), read_call, scope["path"], raw)
         attempt.note_call(call.operation, call.stream)
         adapter = await self._route(view, tenant, attempt, call, headers)
+        self._expect_engine()
         bound = await self._admit(view.catalog, tenant, attempt, client, call)
         served, public = self._desk.door.base_model, view.catalog.base_model.name
         if adapter is not None:
@@ -90,6 +91,10 @@ class Steps:
         if isinstance(decision, Denial):
             raise errors.unknown_model(call.model)
         return view.catalog.adapter(decision.adapter) if decision.adapter is not None else None
+
+    def _expect_engine(self) -> None:
+        if (wait_s := self._desk.door.retry_after_s()) is not None:
+            raise errors.engine_down(wait_s)
 
     async def _admit(
         self, catalog: Catalog, tenant: Tenant, attempt: Attempt, client: Client, call: Call
@@ -132,6 +137,8 @@ class Steps:
         except EngineError as error:
             log.error("attempt %s: %s", attempt.facts.attempt_key, error)
             attempt.note_load_failure(start)
+            if isinstance(error, EngineDown):
+                raise errors.engine_down(self._desk.door.retry_after_s() or 1) from error
             raise errors.load_failed(adapter.name, busy=isinstance(error, TierBusy)) from error
         except asyncio.CancelledError:
             attempt.note_residency(MISS, None, start, adapter.warm)

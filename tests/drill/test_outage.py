@@ -82,6 +82,7 @@ EXPECTED = {
     "LoraWarmPoolHitRateLow": ("ticket", {}),
     "LoraMarginNegative": ("ticket", {"tenant": "freeride"}),
     "LoraEngineDown": ("page", {"engine": "cpu-0"}),
+    "LoraEngineRestarted": ("page", {"engine": "cpu-0"}),
     "LoraTargetGone": ("page", {"job": "loraledger"}),
 }
 """What on-call hears in this night: who hears it, and of what."""
@@ -315,8 +316,10 @@ def _run(night: Night, drill: Drill) -> None:
     night.scrape = httpx.get(f"{stage.server.url}/metrics", timeout=10).text
     night.panels = {name: len(watch.query(expression)) for name, expression in promql_queries().items()}
     watch.cause("LoraEngineDown")
+    watch.cause("LoraEngineRestarted")
     stage.kill_engine()
     watch.expect("LoraEngineDown")
+    watch.expect("LoraEngineRestarted")
 
 
 @pytest.fixture(scope="module")

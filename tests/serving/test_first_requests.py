@@ -176,9 +176,15 @@ def test_a_flag_of_the_catalog_reaches_vllm_and_its_refusal_speaks_to_the_tenant
 
 
 def test_flags_that_vllm_does_not_know_or_take_are_named() -> None:
-    flags = {"such_flag": 1, "dtype": "float33", "max_logprobs": "many", "enforce_eager": True}
+    flags: dict[str, Any] = {"such_flag": 1, "dtype": "float33", "max_logprobs": "many", "enforce_eager": True}
     found = flag_problems(Engine(id="e", gpu_type="x", vllm=flags))
     assert [line.split(":")[0] for line in found] == ["such-flag", "dtype", "max-logprobs"]
+    for flags in (
+        {"tool_call_parser": "no-such", "enable_auto_tool_choice": True},
+        {"chat_template": "/nowhere.jinja"},
+    ):
+        (said,) = flag_problems(Engine(id="e", gpu_type="x", vllm=flags))
+        assert "no-such" in said or "nowhere" in said
 
 
 def test_an_engine_with_a_flag_that_vllm_refuses_does_not_start(world: World, engine_home: Path) -> None:
