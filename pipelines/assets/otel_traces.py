@@ -1,6 +1,7 @@
 """otel_traces: what the spool holds, taken into the ledger. Grain: one row per span, one per ledger event."""
 
 from dataclasses import asdict
+from typing import Any
 
 import dagster as dg
 
@@ -24,7 +25,9 @@ def otel_traces(cut: Cut) -> dg.AssetsDefinition:
             report = ingest(
                 opened, [spool.at], declared, now, lambda done, total: desk.progress("otel_traces", done, total)
             )
-        lists = {"reasons": list(report.reasons), "skipped": [asdict(one) for one in report.skipped]}
-        return dg.MaterializeResult(metadata={**asdict(report), **lists})
+        metadata: dict[str, Any] = asdict(report)
+        # Dagster takes lists, and no tuples.
+        metadata |= {"reasons": list(report.reasons), "skipped": [asdict(one) for one in report.skipped]}
+        return dg.MaterializeResult(metadata=metadata)
 
     return make

@@ -110,6 +110,16 @@ def test_what_cannot_be_done_is_told_with_a_code(
     assert "Traceback" not in done.stderr
 
 
+def test_a_link_to_nothing_in_the_spool_is_said_and_the_rest_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "spool").mkdir()
+    (tmp_path / "spool" / "a.jsonl").symlink_to("nowhere")
+    done = run(tmp_path, "ingest", "--json")
+    assert done.returncode == 1
+    (skipped,) = json.loads(done.stdout)["skipped"]
+    assert (Path(skipped["path"]).name, skipped["reason"]) == ("a.jsonl", "is a link to nothing")
+    assert "is a link to nothing" in done.stderr
+
+
 def test_a_month_that_is_not_over_is_refused_with_the_reason(tmp_path: Path) -> None:
     (tmp_path / "spool").mkdir()
     done = run(tmp_path, "close", "2199-01")

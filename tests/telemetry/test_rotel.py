@@ -205,7 +205,7 @@ def test_a_real_collector_writes_the_same_rows_as_our_own_writer(
     attempt(tracing, 0, Status.OK)
     attempt(tracing, 1, Status.SERVER_ERROR)
     body = foreign()
-    taken = received(body, protobuf=True).line
+    taken = received(body, protobuf=True, now_ns=T0).line
     assert taken is not None
     spool.append(taken).result(10)
     spool.close()
