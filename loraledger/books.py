@@ -30,7 +30,8 @@ from catalog.load import load
 from catalog.model import Catalog
 from loraledger.settings import Settings
 from pipelines.errors import ChecksFailed
-from pipelines.run import Acceptances, RunReport, run_hours, run_month
+from pipelines.invoices import Acceptances
+from pipelines.run import RunReport, run_hours, run_month
 from pipelines.settings import Settings as PipelineSettings
 
 Progress = Callable[[str, int, int], None]

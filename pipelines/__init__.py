@@ -1,1 +1,1 @@
-"""Moves: facts from room to room, on a schedule."""
+"""Moves: facts become usage, cost and invoices, step by step, on a schedule or by command."""

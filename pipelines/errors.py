@@ -1,8 +1,7 @@
-"""The moving room's error tree.
+"""Errors of the pipelines.
 
 PipelineError
 ├── SettingsInvalid   the environment does not say where things are
-├── AssetFailed       one asset could not be made; `cause` is the reason from the room that did the work
 └── ChecksFailed      everything was made, and some of it is not as it must be
 """
 
@@ -12,7 +11,7 @@ from collections.abc import Sequence
 
 
 class PipelineError(Exception):
-    """Base of what this room raises."""
+    """Base of every error of the pipelines' own."""
 
 
 class SettingsInvalid(PipelineError):

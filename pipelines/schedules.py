@@ -12,7 +12,7 @@ _HOUR_KEY = "%Y-%m-%d-%H:%M"
 
 
 def hourly(assets: list[dg.AssetsDefinition]) -> dg.ScheduleDefinition:
-    """Twenty minutes past each hour: the last two whole hours in one run, since a request may end in the hour after it came."""
+    """Twenty minutes past each hour: the last two whole hours in one run, since a request may end an hour after it arrived."""
 
     @dg.schedule(cron_schedule="20 * * * *", target=assets, name="every_hour", execution_timezone="UTC")
     def every_hour(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
@@ -26,7 +26,7 @@ def hourly(assets: list[dg.AssetsDefinition]) -> dg.ScheduleDefinition:
 
 
 def monthly(asset: dg.AssetsDefinition) -> dg.ScheduleDefinition:
-    """On the fourth, 72 hours after the month: close the one before. A month that is red stays open, and says why."""
+    """On the fourth, 72 hours after the end of the month before: close that one. While a check is red it stays open, and the run says why."""
 
     @dg.schedule(cron_schedule="0 6 4 * *", target=[asset], name="every_month", execution_timezone="UTC")
     def every_month(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:

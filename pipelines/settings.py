@@ -23,8 +23,11 @@ def font_folders(environ: Mapping[str, str]) -> tuple[Path, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the pipelines need to know. `snapshot` is the file that tells the gateways the ledger's figures; `fonts` are folders of
-    fonts beside those that come with the program; `start` is the first day (UTC) that has partitions."""
+    """Where the pipelines read and write.
+
+    `snapshot` is the file that tells the gateways the ledger's figures; `fonts` are folders of fonts beside those that come
+    with the program; `start` is the first day (UTC) that has partitions.
+    """
 
     dsn: str
     spool: Path

@@ -1,4 +1,4 @@
-"""`loraledger ingest | close | reconcile | sql`. What these need (Dagster, ClickHouse) is imported when they run."""
+"""`loraledger ingest | close | reconcile | sql`. What these need (ClickHouse, documents) is imported when they run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from loraledger.commands.options import CatalogFile, Dsn, Home, Json, open_books
 if TYPE_CHECKING:
     from billing.store.ingest import IngestReport
     from loraledger.books import Books
-    from pipelines.run import Acceptances
+    from pipelines.invoices import Acceptances
 
 Month = Annotated[str, typer.Argument(help="Billing month, as 2026-10.")]
 
@@ -101,7 +101,7 @@ def close(
 
     --accept-gap books a gap to the provider, with --reason and who accepts it, and frees the tenants that it blocks.
     """
-    from pipelines.run import Acceptances
+    from pipelines.invoices import Acceptances
 
     accept = None
     if accept_gap:

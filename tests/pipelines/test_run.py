@@ -14,11 +14,13 @@ import pytest
 from billing.store.clickhouse import Ledger
 from billing.store.errors import CloseRefused, LedgerUnreachable
 from catalog.load import CatalogInvalid, load
+from pipelines.assets import WorkResource, invoices_asset
 from pipelines.definitions import build
 from pipelines.errors import ChecksFailed
-from pipelines.resources import Desk, resources
+from pipelines.partitions import months_from
 from pipelines.run import run_hours, run_month
 from pipelines.settings import Settings
+from pipelines.steps import HOURLY
 from telemetry.engine_time import SessionEvent
 from telemetry.usage import Status
 
@@ -86,7 +88,7 @@ def test_a_month_goes_from_the_spool_to_numbered_invoices_and_a_second_run_chang
     assert drafts.warnings == ()
     assert drafts.made["otel_traces"]["records"] == 4
     assert drafts.made["usage"] == {"records": 4, "lost": 2, "quarantined": 0, "foreign": 0}
-    assert set(told) == {"otel_traces", "usage", "engine_time", "cold_starts", "tenant_cost", "invoices"}
+    assert set(told) == {step.name for step in HOURLY} | {"invoices"}
     assert {name for name in files(settings) if "clinic" in name} == {
         f"2026-10/clinic-draft.{form}" for form in ("pdf", "csv", "json")
     }
@@ -125,7 +127,8 @@ def test_partitions_of_an_orchestrator_make_the_same_rows_in_one_run(
     in_process = ask(settings, "SELECT * FROM tenant_cost ORDER BY ALL")
     with Ledger.open(settings.dsn) as ledger:
         ledger.execute("TRUNCATE TABLE tenant_cost_versions", "clearing")
-    defs = build(replace(settings, start="2026-10-01"))
+    work = WorkResource(replace(settings, start="2026-10-01"), lambda: now)
+    defs = build(work)
     assets = [
         asset
         for asset in defs.assets or ()
@@ -135,7 +138,7 @@ def test_partitions_of_an_orchestrator_make_the_same_rows_in_one_run(
         result = dg.materialize(
             [*assets, *(defs.asset_checks or ())],
             instance=instance,
-            resources=resources(settings, Desk(lambda: now)),
+            resources={"work": work},
             run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
             tags={
                 "dagster/asset_partition_range_start": "2026-10-05-10:00",
@@ -146,6 +149,25 @@ def test_partitions_of_an_orchestrator_make_the_same_rows_in_one_run(
     assert len(result.get_asset_materialization_events()) == 6 * 2
     assert all(check.passed for check in result.get_asset_check_evaluations())
     assert ask(settings, "SELECT * FROM tenant_cost ORDER BY ALL") == in_process
+
+
+def test_an_orchestrator_drafts_a_months_invoices(served: Any, settings: Settings, now: datetime) -> None:
+    run_hours(settings, *HOURS, now)
+    work = WorkResource(replace(settings, start="2026-10-01"), lambda: now)
+    with dg.DagsterInstance.ephemeral() as instance:
+        result = dg.materialize(
+            [invoices_asset(months_from(work.settings.start))],
+            instance=instance,
+            resources={"work": work},
+            run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
+            partition_key="2026-10-01",
+        )
+    (made,) = result.asset_materializations_for_node("invoices")
+    assert made.metadata["documents"].value == 3
+    assert made.metadata["waiting"].value == []
+    assert {name for name in files(settings) if name.endswith(".pdf")} == {
+        f"2026-10/{tenant}-draft.pdf" for tenant in ("bank", "campus", "clinic")
+    }
 
 
 def test_quarantine_warns_and_stops_nothing(
