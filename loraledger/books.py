@@ -33,9 +33,7 @@ from pipelines.errors import ChecksFailed
 from pipelines.invoices import Acceptances
 from pipelines.run import RunReport, run_hours, run_month
 from pipelines.settings import Settings as PipelineSettings
-
-Progress = Callable[[str, int, int], None]
-"""What, how much of it is done, how much there is."""
+from pipelines.work import Progress, silent
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +76,10 @@ class Books:
         issue: bool,
         grace_hours: int = GRACE_NS // HOUR_NS,
         accept: Acceptances | None = None,
+        progress: Progress = silent,
     ) -> RunReport:
-        """All assets of a billing month in one run, up to drafts or issued invoices, and the gateway's cost figures."""
-        return run_month(self._pipelines, month, issue, self.clock(), grace_hours=grace_hours, accept=accept)
+        """All steps of a billing month in one run, up to drafts or issued invoices, and the gateway's cost figures."""
+        return run_month(self._pipelines, month, issue, self.clock(), progress, grace_hours=grace_hours, accept=accept)
 
     def derive(self, month: str) -> list[str]:
         """Take what is new and derive the month's usage, time and cost again; checks that are red, in words."""

@@ -123,8 +123,13 @@ def make(
     from loraledger.report import show_blocks
 
     try:
-        with console.err.status(f"{'closing' if issue else 'drafting'} {month}"):
-            report = books.month(month, issue=issue, grace_hours=grace_hours, accept=accept)
+        text = f"{'closing' if issue else 'drafting'} {month}"
+        with console.err.status(text) as status:
+
+            def progress(step: str, done: int, total: int) -> None:
+                status.update(f"{text}: {step}, {done:,} of {total:,}")
+
+            report = books.month(month, issue=issue, grace_hours=grace_hours, accept=accept, progress=progress)
     except (GapMissing, AcceptanceInvalid) as error:
         raise console.fail(str(error), console.INVALID) from error
     except CloseRefused as error:
