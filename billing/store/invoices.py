@@ -132,8 +132,9 @@ def close_month(
     _settle(ledger, documents)
     closed = Closed(month, [one.invoice() for one in documents], [*state.blocks, *left.values()])
     _remember_close(ledger, closed, catalog, now)
-    waiting = [draft for draft in _open_drafts(ledger, month, catalog, now).invoices if draft.tenant in closed.blocked]
-    _replace_drafts(ledger, month, waiting, now)
+    waiting = closed.blocked
+    unissued = _open_drafts(ledger, month, catalog, now).invoices if waiting else []
+    _replace_drafts(ledger, month, [draft for draft in unissued if draft.tenant in waiting], now)
     return closed
 
 

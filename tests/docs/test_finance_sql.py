@@ -3,10 +3,14 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Iterator
+from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
+from billing.blocks import Block, Kind
+from billing.store.accepted import accept_gaps
 from billing.store.clickhouse import Ledger
 from catalog.model import Catalog
 
@@ -37,6 +41,20 @@ def test_a_question_has_an_answer(books: Ledger, title: str) -> None:
 @pytest.mark.parametrize("title", CHECKS)
 def test_a_check_finds_nothing_in_sound_books(books: Ledger, title: str) -> None:
     assert books.ask(CHECKS[title]).rows == []
+
+
+def test_the_checks_hold_with_a_gap_that_the_provider_took_on(books: Ledger, now: datetime) -> None:
+    gap = Block(
+        Kind.COUNTERS,
+        ("run-1", "output tokens", "meter", "usage", "7"),
+        "7 output tokens",
+        ("bank",),
+        cost=Decimal("0.07"),
+    )
+    assert accept_gaps(books, [gap], "2026-10", "EUR", "seen in the engine's log", "ada", now)
+    assert [title for title, query in CHECKS.items() if books.ask(query).rows] == []
+    assert books.ask("SELECT gap, cost FROM finance_accepted_gaps").rows == [(gap.id, Decimal("0.07"))]
+    assert books.ask("SELECT count() FROM focus_invoice_detail").rows[0][0] > 0
 
 
 def test_views_that_the_page_lists_are_there(books: Ledger) -> None:
