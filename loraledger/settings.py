@@ -32,7 +32,7 @@ class Settings:
     LORALEDGER_OPERATOR_TOKEN (opens /metrics, /v1/traces and the details of /health to callers from other hosts),
     LORALEDGER_OTLP_ENDPOINT (an OTLP/HTTP collector, such as http://127.0.0.1:4318, that gets the spans too),
     LORALEDGER_TRUSTED_PROXIES (addresses and networks, separated by commas, whose X-Forwarded-For is believed),
-    LORALEDGER_DRAIN_S (seconds that requests in flight get to end when the gateway stops; 8 unless given) and
+    LORALEDGER_DRAIN_S (seconds that requests in flight get to end when the gateway stops; 5 unless given) and
     LORALEDGER_SUPERVISED (1: whoever started `serve` starts it again, so it ends when its engine is lost).
     """
 

@@ -28,7 +28,7 @@ class Limits:
     room_s: float = 10.0
     health_s: float = 2.0
     hold_grace_s: float = 60.0
-    drain_s: float = 8.0
+    drain_s: float = 5.0
     hurry_s: float = 2.0
     connections: int = 2048
     connections_per_address: int = 256
