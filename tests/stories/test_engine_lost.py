@@ -23,6 +23,7 @@ from loraledger.settings import Settings
 pytestmark = pytest.mark.engine
 
 UP_S = 120.0
+LAST_STEP_NS = 100_000_000
 
 
 @dataclass
@@ -38,7 +39,6 @@ class Life:
     scrape: str = ""
     status: int | None = None
     usage: dict[str, dict[str, Any]] = field(default_factory=dict)
-    unexplained: list[str] = field(default_factory=list)
     reconciliation: Reconciliation | None = None
 
 
@@ -175,8 +175,8 @@ def test_every_attempt_has_its_record_and_every_nanosecond_its_owner(life: Life)
     found.check()
     assert found.owners["down"] > 0
     assert found.uneven_attempts == 0
-    busy = found.rented_ns - found.owners["down"] - found.owners["idle"]
-    assert found.owners["unattributed"] * 1000 <= busy
+    # Between the last word of an engine and its death there is a part of one step, twice.
+    assert found.owners["unattributed"] <= 2 * LAST_STEP_NS
 
 
 def test_under_a_supervisor_the_gateway_ends_and_its_records_are_written(
