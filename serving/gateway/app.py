@@ -130,7 +130,7 @@ class GatewayApp:
             await answer.finish()
         finally:
             await self._dismiss(client)
-        if cancelled:
+        if cancelled and not self.stopping:  # what we ended ourselves has ended well
             raise asyncio.CancelledError
 
     async def _models(self, scope: Scope, send: Send) -> None:
