@@ -41,13 +41,15 @@ check: setup ## Format, lint, types, contracts, generated files in step
 	@$(python) -m loraledger dashboards --check
 	@$(python) -m loraledger alerts --check
 	@$(python) -m alerts.metrics_page --check
+	@$(python) -m serving.gateway.api_page --check
 	@$(python) -m loraledger check --schema | diff -q - catalog/schema.json
 
 .PHONY: generate
-generate: setup ## Write alerts/generated, dashboards/generated, docs/metrics.md and the catalog's JSON Schema anew
+generate: setup ## Write alerts/generated, dashboards/generated, docs/metrics.md, docs/api.md and the catalog's JSON Schema anew
 	@$(python) -m loraledger dashboards
 	@$(python) -m loraledger alerts
 	@$(python) -m alerts.metrics_page
+	@$(python) -m serving.gateway.api_page
 	@$(python) -m loraledger check --schema > catalog/schema.json
 
 .PHONY: bench

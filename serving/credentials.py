@@ -21,6 +21,13 @@ def bearer(authorization: str | None) -> str | None:
     return key.strip() or None if scheme.lower() == "bearer" else None
 
 
+def authorization(headers: Mapping[str, str]) -> str | None:
+    """The header that holds the key, as `Authorization`; Anthropic's clients send it bare, as `X-Api-Key`."""
+    given = headers.get("authorization")
+    bare = headers.get("x-api-key") if given is None else None
+    return f"Bearer {bare}" if bare else given
+
+
 @dataclass(frozen=True, slots=True)
 class Keyring:
     """Every key of a catalog. A lookup by hash tells nothing about a key by the time it takes."""

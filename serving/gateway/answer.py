@@ -13,7 +13,7 @@ from serving.gateway.client import Client
 from serving.gateway.dialects import CHOICES, Dialect
 from serving.gateway.errors import Refusal
 from serving.gateway.request import Call
-from serving.gateway.response import EventStream, Names, Reply, rewrite_json
+from serving.gateway.response import EventStream, Names, Reply, restated, rewrite_json
 from serving.tickets import Ticket
 
 EVENT_STREAM = b"text/event-stream"
@@ -25,10 +25,9 @@ class Answer:
     `status` is None until there is a reply; `complete` once the engine said its last word to a client that was there.
     """
 
-    def __init__(self, client: Client, request_id: str) -> None:
-        self._client, self._request_id = client, request_id
+    def __init__(self, client: Client, request_id: str, dialect: Dialect = CHOICES) -> None:
+        self._client, self._request_id, self._dialect = client, request_id, dialect
         self._names = Names("", "")
-        self._dialect: Dialect = CHOICES
         self._stream: EventStream | None = None
         self._events: EventStream | None = None
         self._on_first_token: Callable[[], None] = lambda: None
@@ -37,20 +36,21 @@ class Answer:
         self._whole = b""
         self._prelude = b""
         self._held = b""
-        self._started = False
+        self._started = self._several = False
         self.status: int | None = None
         self.complete = False
         self.reply = Reply()
 
     def expect(self, call: Call, names: Names, ticket: Ticket, on_first_token: Callable[[], None]) -> None:
         """Prepare for the engine's reply to `call`; `on_first_token` is called when the first token goes out."""
-        self._names, self._dialect, self._on_first_token = names, call.dialect, on_first_token
+        self._names, self._on_first_token = names, on_first_token
+        self._several = call.prompts * call.choices > 1
         self._stream = EventStream(
             names,
             call.include_usage,
             call.continuous_usage,
             self.reply,
-            call.dialect,
+            self._dialect,
             lambda: ticket.handed if ticket.watched else None,
         )
 
@@ -104,6 +104,11 @@ class Answer:
         else:
             self._held = rewrite_json(self._whole, self._names, self.reply, self._dialect)
 
+    def restate(self, cached_tokens: int) -> None:
+        """Let the reply say what was measured as cached, where vLLM's word is of one of several prompts or choices."""
+        if self._several and self.reply.failure is None:
+            self._held = restated(self._held, cached_tokens)
+
     def refuse(self, refusal: Refusal) -> None:
         """Answer with an error instead; inside a stream that has begun, as its last event."""
         self._prelude = b""
@@ -114,7 +119,7 @@ class Answer:
         self._content_type = b"application/json"
         self._extra_headers = dict(refusal.headers())
         self._events = None
-        self._held = refusal.body()
+        self._held = self._dialect.error_body(refusal.body())
 
     async def finish(self) -> None:
         """Send the end of the reply."""

@@ -6,24 +6,27 @@ import asyncio
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any
 from uuid import uuid4
 
 from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope, Send
 
+from serving.credentials import authorization
 from serving.gateway import errors
 from serving.gateway.answer import Answer
+from serving.gateway.aside import Aside
 from serving.gateway.attempt import Attempt, Desk
 from serving.gateway.catalog_source import CatalogSource
 from serving.gateway.client import Client, Patience, abort_of
 from serving.gateway.errors import ClientGone, Refusal
 from serving.gateway.knocks import Knocks
 from serving.gateway.limits import Limits
+from serving.gateway.operations import OPERATIONS
 from serving.gateway.otlp import TRACES
-from serving.gateway.pages import MODELS, Pages
+from serving.gateway.pages import Pages
 from serving.gateway.replies import reply
-from serving.gateway.request import OPERATIONS
+from serving.gateway.routes import HEALTH, METRICS, Served, route_of
 from serving.gateway.steps import Steps
 from telemetry.engine_time import Opened
 from telemetry.names import CONNECTIONS_CLOSED, IN_FLIGHT, EventName
@@ -32,14 +35,6 @@ from telemetry.usage import UNAUTHENTICATED, ErrorType, Status
 
 log = logging.getLogger(__name__)
 
-HEALTH: Final = "/health"
-METRICS: Final = "/metrics"
-ROUTES: Final[Mapping[str, str]] = {
-    **dict.fromkeys((*OPERATIONS, TRACES), "POST"),
-    **dict.fromkeys((MODELS, HEALTH, METRICS), "GET"),
-}
-"""Every path the gateway answers, with its method. Anything else is 404, whatever routes vLLM has."""
-
 
 class GatewayApp:
     """ASGI. While `stopping`, new attempts are refused (and booked)."""
@@ -47,6 +42,7 @@ class GatewayApp:
     def __init__(self, desk: Desk, source: CatalogSource, steps: Steps, pages: Pages, limits: Limits) -> None:
         self._desk, self._source, self._steps, self._limits = desk, source, steps, limits
         self.pages = pages
+        self._passed_on = Aside(desk.door, limits)
         self._seq = 0
         self.stopping = False
         self._serving: set[asyncio.Task[Any]] = set()
@@ -65,13 +61,17 @@ class GatewayApp:
             await send({"type": "websocket.close", "code": 1000, "reason": ""})
             return
         path, method = scope["path"], scope["method"]
-        expected = ROUTES.get(path) or ("GET" if path.startswith(MODELS + "/") else None)
-        if expected is None:
-            await reply(send, 404, errors.error_body(404, "not_found", "There is nothing here."))
-        elif method != expected:
-            body = errors.error_body(405, "method_not_allowed", f"Use {expected}.")
-            await reply(send, 405, body, {"allow": expected})
-        elif path in OPERATIONS:
+        route = route_of(path)
+        if route is None or route.served is Served.CLOSED:
+            text = f"There is nothing here: {route.why}." if route is not None else "There is nothing here."
+            await reply(send, 404, errors.error_body(404, "not_found", text))
+        elif method not in route.methods:
+            allowed = ", ".join(route.methods)
+            body = errors.error_body(405, "method_not_allowed", f"Use {allowed}.")
+            await reply(send, 405, body, {"allow": allowed})
+        elif route.served is Served.PASSED:
+            await self._aside(scope, receive, send)
+        elif route.served is Served.METERED:
             with _listed(self._serving):
                 await self._attempt(scope, receive, send)
         elif path == HEALTH:
@@ -83,11 +83,24 @@ class GatewayApp:
         else:
             await self._models(scope, send)
 
+    async def _aside(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """A request that is passed on beside the attempts."""
+        view = self._source.view
+        tenant = view.keys.tenant(authorization(Headers(scope=scope)))
+        if tenant is None:
+            await self._turn_away(scope, send, {})
+            return
+        client = self._client(scope, receive, send)
+        try:
+            await self._passed_on.serve(scope, client, view, tenant)
+        finally:
+            await self._dismiss(client)
+
     async def _attempt(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One attempt, from its opening to the last byte of its reply."""
         headers, path = Headers(scope=scope), scope["path"]
         view = self._source.view
-        tenant = view.keys.tenant(headers.get("authorization"))
+        tenant = view.keys.tenant(authorization(headers))
         if tenant is None:
             self._knocks.count()
             if not self._knocks.alone():
@@ -97,7 +110,7 @@ class GatewayApp:
         attempt = self._open(path, tenant_id, headers.get("traceparent"))
         self._desk.metrics.add(IN_FLIGHT, 1, tenant=tenant_id)
         client = self._client(scope, receive, send)
-        answer = Answer(client, attempt.facts.request_id)
+        answer = Answer(client, attempt.facts.request_id, OPERATIONS[path].dialect)
         cancelled = False
         try:
             if self.stopping:
@@ -135,7 +148,7 @@ class GatewayApp:
 
     async def _models(self, scope: Scope, send: Send) -> None:
         view = self._source.view
-        tenant = view.keys.tenant(Headers(scope=scope).get("authorization"))
+        tenant = view.keys.tenant(authorization(Headers(scope=scope)))
         if tenant is None:
             await self._turn_away(scope, send, {})
         else:

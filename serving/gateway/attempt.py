@@ -220,6 +220,8 @@ class Attempt:
         for future in done:
             if (error := future.exception()) is not None:
                 log.critical("record %s is not on disk: %s", facts.attempt_key, error)
+        if meter is not None and meter.cached_tokens is not None:
+            answer.restate(meter.cached_tokens)
 
     async def _ask_meter(self, answer: Answer) -> tuple[Measured | None, bool]:
         """The meter's figures, and whether the engine worked on the attempt at all."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from serving.engine import EngineDoor
-from serving.gateway.request import COMPLETIONS, Call, prompts_of
+from serving.gateway.request import Call
 from serving.gateway.rewrite import permitted
 
 log = logging.getLogger(__name__)
@@ -40,18 +40,16 @@ async def prompt_tokens(door: EngineDoor, call: Call, timeout_s: float) -> tuple
 
 def estimated_tokens(call: Call) -> tuple[int, ...]:
     """A cheap guess from the bytes of everything that becomes prompt: messages, tools and what they hold."""
-    if call.path == COMPLETIONS:
-        return tuple(len(p) if isinstance(p, list) else _tokens(p) for p in prompts_of(call.body))
-    parts = [call.body.get("messages"), call.body.get("tools"), call.body.get("functions"), call.body.get("documents")]
+    if call.operation.prompts is not None:
+        return tuple(len(p) if isinstance(p, list) else _tokens(p) for p in call.operation.prompts(call.body))
+    parts = [call.body.get(name) for name in call.operation.parts]
     pieces = sum(len(part) for part in parts if isinstance(part, list))
     return (sum(map(_tokens, parts)) + MESSAGE_TOKENS * pieces,)
 
 
 def given_tokens(call: Call) -> tuple[int, ...] | None:
     """The lengths of prompts that are token ids, all of them; None otherwise."""
-    if call.path != COMPLETIONS:
-        return None
-    prompts = prompts_of(call.body)
+    prompts = call.operation.prompts(call.body) if call.operation.prompts is not None else ()
     if not prompts or not all(isinstance(p, list) and (not p or isinstance(p[0], int)) for p in prompts):
         return None
     return tuple(map(len, prompts))

@@ -56,11 +56,12 @@ class Dialect:
 
     `inner` names the field of an event that holds the reply object with its id, model and usage; None: the event is the object.
     `prelude` are event types that come before the engine took the request, `last` those that end a stream in order.
-    `error_event` makes the event that ends a stream otherwise, from OpenAI's error body.
+    `error_event` makes the event that ends a stream otherwise, from OpenAI's error body; `error_body` a whole reply.
     """
 
     usage: Callable[[Mapping[str, Any]], Usage]
     error_event: Callable[[bytes], bytes]
+    error_body: Callable[[bytes], bytes]
     last: frozenset[str]
     inner: str | None = None
     prelude: frozenset[str] = frozenset()
@@ -133,6 +134,10 @@ def _message_usage(usage: Mapping[str, Any]) -> Usage:
     return Usage(total, cached, _count(usage.get("output_tokens")))
 
 
+def _same(body: bytes) -> bytes:
+    return body
+
+
 def _choices_error(body: bytes) -> bytes:
     return b"data: " + body + b"\n\ndata: " + DONE.encode() + b"\n\n"
 
@@ -142,23 +147,31 @@ def _typed_error(body: bytes) -> bytes:
     return b"event: error\ndata: " + json.dumps({"type": "error", **error, "error": error}).encode() + b"\n\n"
 
 
+def _message_body(body: bytes) -> bytes:
+    return json.dumps({"type": "error", **json.loads(body)}).encode()
+
+
 def _message_error(body: bytes) -> bytes:
-    error = json.loads(body)["error"]
-    said = {"type": "error", "error": {"type": error["type"], "message": error["message"]}}
-    return b"event: error\ndata: " + json.dumps(said).encode() + b"\n\n"
+    return b"event: error\ndata: " + _message_body(body) + b"\n\n"
 
 
-CHOICES: Final = Dialect(_choices_usage, _choices_error, frozenset({DONE}))
+CHOICES: Final = Dialect(_choices_usage, _choices_error, _same, frozenset({DONE}))
 """Chat and text completions."""
 RESPONSES: Final = Dialect(
     _response_usage,
     _typed_error,
+    _same,
     frozenset({"response.completed", "response.incomplete"}),
     inner="response",
     prelude=frozenset({"response.created", "response.queued", "response.in_progress"}),
 )
 """OpenAI's responses."""
 MESSAGES: Final = Dialect(
-    _message_usage, _message_error, frozenset({"message_stop"}), inner="message", prelude=frozenset({"ping"})
+    _message_usage,
+    _message_error,
+    _message_body,
+    frozenset({"message_stop"}),
+    inner="message",
+    prelude=frozenset({"ping"}),
 )
 """Anthropic's messages."""

@@ -36,12 +36,14 @@ async def call_engine(
     body: bytes,
     client: Client,
     send: Send,
-    ticket: Ticket,
+    ticket: Ticket | None,
     *,
     limit_s: float,
     grace_s: float,
 ) -> None:
-    """Run `app` to its end, for the attempt that holds `ticket`. It hears of a hang-up by `http.disconnect`, and is cancelled when it does not end then.
+    """Run `app` to its end, for the attempt that holds `ticket`, or for none.
+
+    It hears of a hang-up by `http.disconnect`, and is cancelled when it does not end then.
 
     Raises what the app raised, ClientGone when the client hung up first, TimeoutError after `limit_s`. The app has ended
     whenever this returns or raises.

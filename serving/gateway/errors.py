@@ -95,6 +95,12 @@ def refused_by_engine(http_status: int, fact: str, param: str | None) -> Refusal
     return Refusal(http_status, "invalid_request", text, status=Status.BAD_REQUEST, param=param)
 
 
+def unreadable() -> Refusal:
+    """vLLM's front end broke on the body, before anything of it entered the engine."""
+    text = "The engine could not read this request. Check the types and values of its fields."
+    return Refusal(400, "invalid_request", text, status=Status.BAD_REQUEST)
+
+
 def unknown_model(model: str | None) -> Refusal:
     """The tenant has no such model. The words are the same whether another tenant has it or nobody."""
     what = f"The model `{model[:128]}` does not exist." if model else "No model serves this request."

@@ -18,10 +18,10 @@ from serving.gateway.drops import count_drops
 from serving.gateway.limits import Limits
 from serving.gateway.otlp import SpanIntake
 from serving.gateway.replies import reply
+from serving.gateway.routes import MODELS
 from serving.gateway.snapshot import SnapshotFile
 from serving.gpu_memory import Devices
 
-MODELS: Final = "/v1/models"
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1"})
 
 

@@ -75,7 +75,10 @@ def rewrite_json(raw: bytes, names: Names, reply: Reply, dialect: Dialect = CHOI
     if isinstance(usage := body.get("usage"), dict):
         reply.learn_usage(usage, dialect)
         reply.delivered = reply.output_tokens or 0
-    return _public(body, names, dialect, in_words=body.get("error") is not None)
+    if body.get("error") is None:
+        return _public(body, names, dialect)
+    # A request that is no such request is refused in OpenAI's words on every route.
+    return dialect.error_body(_public(body, names, dialect, in_words=True))
 
 
 def _unknown() -> None:
@@ -135,7 +138,13 @@ class EventStream:
         out = (b"event: " + name + b"\n" if name else b"") + b"data: " + kept + b"\n\n"
         kind = value.get("type")
         self.begun = self.begun or kind not in self.dialect.prelude
-        return self._last(out) if kind in self.dialect.last else out
+        if kind in self.dialect.last:
+            return self._last(out)
+        if self._end or (self.dialect is CHOICES and isinstance(value.get("usage"), dict) and not choices_of(value)):
+            # The usage of a whole stream waits with its end: what was measured may correct it.
+            self._end += out
+            return b""
+        return out
 
     def _last(self, event: bytes) -> bytes:
         self._ended = True
@@ -183,6 +192,24 @@ class EventStream:
             if isinstance(usage := part.get("usage"), dict):
                 reply.learn_usage(usage, self.dialect)
                 reply.delivered = reply.output_tokens or reply.delivered
+
+
+def restated(end: bytes, cached_tokens: int) -> bytes:
+    """A whole reply or the end of a stream with what was measured as cached; vLLM tells that of one prompt or choice only."""
+    events = end.split(b"\n\n")
+    return b"\n\n".join(_restated(event, cached_tokens) for event in events)
+
+
+def _restated(event: bytes, cached_tokens: int) -> bytes:
+    lead = b"data: " if event.startswith(b"data: ") else b""
+    if b'"cached_tokens"' not in event:
+        return event
+    body = json.loads(event.removeprefix(lead))
+    usage = body.get("usage")
+    if isinstance(usage, dict) and isinstance(details := usage.get("prompt_tokens_details"), dict):
+        details["cached_tokens"] = cached_tokens
+        return lead + _encoded(body)
+    return event
 
 
 def _parts(event: bytes) -> tuple[bytes, bytes | None]:

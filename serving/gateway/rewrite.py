@@ -49,9 +49,11 @@ def engine_body(call: Call, orders: Orders) -> bytes:
     body["cache_salt"] = orders.ticket.cache_salt
     body["vllm_xargs"] = {ATTEMPT_ARG: orders.ticket.attempt, TENANT_ARG: orders.ticket.tenant}
     if orders.output_tokens is not None:
-        body["max_tokens"] = orders.output_tokens
+        body[call.operation.bounds[-1]] = orders.output_tokens
+    body |= call.operation.fixed or {}
     if call.stream:
         body["stream"] = True
+    if call.stream and call.operation.chunked_usage:
         given = body.get("stream_options")
         body["stream_options"] = {
             **(given if isinstance(given, dict) else {}),

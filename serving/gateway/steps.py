@@ -38,6 +38,7 @@ from telemetry.usage import Status
 
 log = logging.getLogger(__name__)
 
+NOT_FOUND: Final = 404
 UNLIMITED_TOKENS: Final = 1 << 20
 """The longest sequence of an engine that the catalog says nothing about."""
 BLOCK_TOKENS: Final = 16
@@ -57,7 +58,7 @@ class Steps:
         attempt.note_tenant(tenant)
         raw = await client.body(_declared(headers), limits.body_bytes, limits.body_s)
         call = await beside(len(raw), read_call, scope["path"], raw)
-        attempt.note_call(call.operation, call.stream)
+        attempt.note_call(call.operation.name, call.stream)
         adapter = await self._route(view, tenant, attempt, call, headers)
         self._expect_engine()
         bound = await self._admit(view.catalog, tenant, attempt, client, call)
@@ -157,6 +158,7 @@ class Steps:
         ticket = orders.ticket
         attempt.note_engine(ticket)
         limits = self._limits
+        broke: Exception | None = None
         try:
             await call_engine(
                 self._desk.door.app,
@@ -170,14 +172,28 @@ class Steps:
             )
         except TimeoutError:
             raise errors.timed_out(limits.engine_s) from None
-        except Exception:
+        except ClientGone:
+            raise
+        except Exception as error:
             # vLLM refuses some requests only once their stream has begun, and can then only break.
-            if ticket.refused is None or not ticket.refused.clients_fault:
-                raise
             answer.complete = False
-        if refusal := refusal_of(answer, ticket, attempt.facts.request_id):
+            broke = error
+        refusal = refusal_of(answer, ticket, attempt.facts.request_id)
+        if refusal is not None and answer.status != NOT_FOUND and await self._unread(ticket):
+            log.error(
+                "attempt %s: vLLM could not read its body: %s", attempt.facts.attempt_key, broke or "it said no more"
+            )
+            raise errors.unreadable()
+        if broke is not None and (refusal is None or refusal.status is Status.SERVER_ERROR):
+            raise broke
+        if refusal is not None:
             raise refusal
         attempt.end(Status.OK if answer.status == 200 else Status.BAD_REQUEST)
+
+    async def _unread(self, ticket: Ticket) -> bool:
+        """Whether vLLM's front end broke before it got as far as the engine's entry: while the engine is up, on the body."""
+        untouched = ticket.watched and not ticket.entered and ticket.refused is None
+        return untouched and await self._desk.door.healthy()
 
 
 def _declared(headers: Headers) -> int | None:

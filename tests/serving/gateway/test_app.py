@@ -266,7 +266,7 @@ def test_a_tenant_sees_its_own_models_only(run_bench: Run) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["/v1/load_lora_adapter", "/tokenize", "/reset_prefix_cache", "/v1/chat/completions/batch", "/v1/chat/completions/",
+    ["/v1/load_lora_adapter", "/tokenizer_info", "/reset_prefix_cache", "/v1/responses/resp_1", "/v1/responses/resp_1/cancel", "/v1/chat/completions/batch", "/v1/chat/completions/",
      "/sleep", "/v1/embeddings", "/docs", "/openapi.json", "//v1/chat/completions"],
 )  # fmt: skip
 def test_no_other_route_of_the_engine_is_reachable(path: str, run_bench: Run, ask: Ask) -> None:

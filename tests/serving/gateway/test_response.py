@@ -17,7 +17,7 @@ from serving.gateway.client import Client
 from serving.gateway.dialects import CHOICES, MESSAGES, RESPONSES, Dialect
 from serving.gateway.errors import Refusal
 from serving.gateway.request import Call
-from serving.gateway.response import EventStream, Names, Reply, rewrite_json
+from serving.gateway.response import EventStream, Names, Reply, restated, rewrite_json
 from serving.gateway.verdict import refusal_of
 from serving.tickets import Refused, Ticket
 from telemetry.usage import ErrorType, Status
@@ -35,8 +35,8 @@ def answer_to(events: bytes, ticket: Ticket, dialect: Dialect = CHOICES) -> Answ
         pass
 
     async def run() -> Answer:
-        answer = Answer(Client(receive, send), "r-1")
-        call = SimpleNamespace(include_usage=False, continuous_usage=False, dialect=dialect)
+        answer = Answer(Client(receive, send), "r-1", dialect)
+        call = SimpleNamespace(include_usage=False, continuous_usage=False, prompts=1, choices=1)
         answer.expect(cast("Call", call), NAMES, ticket, lambda: None)
         headers = [(b"content-type", b"text/event-stream")]
         await answer.engine_send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -88,6 +88,18 @@ def test_a_stream_reads_the_same_in_whatever_pieces_it_comes(cuts: list[int]) ->
     assert b"kv_transfer_params" not in passed
     # What the model itself says is the tenant's own and stays as it is.
     assert b" an coder@0123abcd" in passed
+
+
+def test_a_streams_usage_waits_for_its_end_where_what_was_measured_corrects_it() -> None:
+    stream = EventStream(NAMES, wants_usage=True, wants_continuous=False)
+    assert b"usage" not in stream.feed(STREAM)
+    *_, usage, done, rest = restated(stream.end(), 96).split(b"\n\n")
+    assert (done, rest) == (b"data: [DONE]", b"")
+    assert json.loads(usage[6:])["usage"] == USAGE | {"prompt_tokens_details": {"cached_tokens": 96}}
+    whole = {"choices": [{"text": "a\n\nb"}], "usage": USAGE}
+    shown = json.loads(restated(rewrite_json(json.dumps(whole).encode(), NAMES, Reply()), 96))
+    assert shown["usage"]["prompt_tokens_details"] == {"cached_tokens": 96}
+    assert shown["choices"] == whole["choices"]
 
 
 def test_without_running_usage_each_chunk_with_text_is_one_token() -> None:
@@ -182,6 +194,15 @@ def test_a_whole_reply_keeps_everything_but_names_and_internals() -> None:
     shown = json.loads(rewrite_json(json.dumps(body).encode(), NAMES, reply).decode("utf-8", "strict"))
     assert shown == {"id": "cmpl-1", "model": "coder", "choices": body["choices"], "usage": USAGE}
     assert (reply.delivered, reply.cached_tokens, reply.finish_reasons) == (5, 4, ("length",))
+
+
+@pytest.mark.parametrize(("dialect", "kind"), [(CHOICES, None), (RESPONSES, None), (MESSAGES, "error")])
+def test_a_refusal_in_openais_words_is_told_in_those_of_the_route(dialect: Dialect, kind: str | None) -> None:
+    said = {"error": {"message": "no coder@0123abcd", "type": "Bad Request", "param": "max_tokens", "code": 400}}
+    for raw in (said, {"type": "error", **said}) if kind else (said,):
+        shown = json.loads(rewrite_json(json.dumps(raw).encode(), NAMES, Reply(), dialect))
+        assert shown.get("type") == kind
+        assert shown["error"] == {**said["error"], "message": "no coder"}
 
 
 def test_what_is_not_json_still_has_its_names_restored_and_is_a_failure() -> None:

@@ -36,6 +36,10 @@ def told(world: Any, **fields: Any) -> tuple[UsageRecord, tuple[int, ...]]:
     reply = world.run(world.post("bank", COMPLETIONS, model="risk-notes", **fields))
     assert reply.status_code == 200, reply.text
     world.run(asyncio.sleep(0.2))
+    if not fields.get("stream"):
+        usage, record = reply.json()["usage"], world.records()[-1]
+        said = (usage["prompt_tokens"], usage["prompt_tokens_details"]["cached_tokens"], usage["completion_tokens"])
+        assert said == counted(record), "the client reads what is booked"
     return world.records()[-1], tuple(now - then for now, then in zip(sums(world), before, strict=True))
 
 

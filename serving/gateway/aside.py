@@ -1,0 +1,113 @@
+"""Passes on what makes the engine compute nothing: text to tokens and back, a count of tokens, vLLM's version.
+
+No attempt: nothing is metered, nothing is booked, and nothing of it may enter the engine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from typing import Final
+
+from starlette.datastructures import Headers
+from starlette.types import Message, Scope
+
+from catalog.model import Tenant
+from serving.engine import EngineDoor
+from serving.gateway import errors
+from serving.gateway.catalog_source import View
+from serving.gateway.client import Client
+from serving.gateway.engine_call import call_engine, engine_scope
+from serving.gateway.errors import ClientGone, Refusal
+from serving.gateway.fields import read_object
+from serving.gateway.limits import Limits
+from serving.gateway.replies import reply
+from serving.gateway.rewrite import permitted
+from serving.gateway.routes import VERSION
+
+log = logging.getLogger(__name__)
+
+AT_ONCE: Final = 4
+"""How many are in vLLM's front end together: a long text holds a thread of the tokenizer's."""
+TIMEOUT_S: Final = 30.0
+
+
+class Aside:
+    """Serves those routes for one gateway process."""
+
+    def __init__(self, door: EngineDoor, limits: Limits) -> None:
+        self._door, self._limits = door, limits
+        self._seats = asyncio.Semaphore(AT_ONCE)
+
+    async def serve(self, scope: Scope, client: Client, view: View, tenant: Tenant) -> None:
+        """One request of `tenant`, from its body to its reply."""
+        try:
+            status, body = await self._answer(scope, client, view, tenant)
+        except Refusal as refusal:
+            status, body = refusal.http_status, refusal.body()
+        except ClientGone:
+            return
+        await reply(client.send, status, body)
+
+    async def _answer(self, scope: Scope, client: Client, view: View, tenant: Tenant) -> tuple[int, bytes]:
+        path, method = scope["path"], scope["method"]
+        declared = Headers(scope=scope).get("content-length", "")
+        length = int(declared) if declared.isdecimal() and len(declared) < 20 else None
+        raw = await client.body(length, self._limits.body_bytes, self._limits.body_s)
+        body = b"" if path == VERSION else self._body(raw, view, tenant)
+        heard = _Heard()
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+        inner = {**engine_scope(scope, path, headers), "method": method}
+        try:
+            async with self._seats:
+                await call_engine(
+                    self._door.app,
+                    inner,
+                    body,
+                    client,
+                    heard.send,
+                    None,
+                    limit_s=TIMEOUT_S,
+                    grace_s=self._limits.abort_grace_s,
+                )
+        except TimeoutError:
+            raise errors.timed_out(TIMEOUT_S) from None
+        except ClientGone:
+            raise
+        except Exception as error:
+            raise await self._failed(path, error) from None
+        if heard.status >= 500:
+            raise await self._failed(path, None)
+        return heard.status, heard.body
+
+    def _body(self, raw: bytes, view: View, tenant: Tenant) -> bytes:
+        """The client's body for the base model: all models of an engine have its tokenizer and its chat template."""
+        body = read_object(raw)
+        model = body.get("model")
+        if model is not None and not isinstance(model, str):
+            raise errors.bad_body("`model` must be a string.", "model")
+        if model is not None and model not in (view.catalog.base_model.name, "auto", *tenant.adapters):
+            raise errors.unknown_model(model)
+        return json.dumps(permitted(body) | {"model": self._door.base_model}).encode()
+
+    async def _failed(self, path: str, error: Exception | None) -> Refusal:
+        """Nothing entered the engine: while it is up, what its front end broke on is the body."""
+        log.error("vLLM could not answer a request to %s: %s", path, error or "it said no more")
+        if await self._door.healthy():
+            return errors.unreadable()
+        return errors.engine_failed("none")
+
+
+class _Heard:
+    """A whole reply of the engine's app."""
+
+    def __init__(self) -> None:
+        self.status = 500
+        self.body = b""
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+        else:
+            self.body += message.get("body", b"")
