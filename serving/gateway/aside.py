@@ -16,6 +16,7 @@ from starlette.types import Message, Scope
 from catalog.model import Tenant
 from serving.engine import EngineDoor
 from serving.gateway import errors
+from serving.gateway.beside import beside
 from serving.gateway.catalog_source import View
 from serving.gateway.client import Client
 from serving.gateway.engine_call import call_engine, engine_scope
@@ -55,7 +56,7 @@ class Aside:
         declared = Headers(scope=scope).get("content-length", "")
         length = int(declared) if declared.isdecimal() and len(declared) < 20 else None
         raw = await client.body(length, self._limits.body_bytes, self._limits.body_s)
-        body = b"" if path == VERSION else self._body(raw, view, tenant)
+        body = b"" if path == VERSION else await beside(len(raw), self._body, raw, view, tenant)
         heard = _Heard()
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
         inner = {**engine_scope(scope, path, headers), "method": method}
