@@ -29,14 +29,15 @@ class Refused:
 class Ticket:
     """One attempt on its way. The first three are set on every request that enters the engine for it.
 
-    `watched` tells that somebody stands at the engine's entry and keeps the rest: how many requests `entered` (one a prompt),
-    how many output tokens the engine `handed` over, and whether one was `refused`.
+    `watched` tells that somebody stands at the engine's entry and keeps the rest: how many `prompts` came there and how many
+    of them `entered`, or may have, how many output tokens the engine `handed` over, and whether one was `refused`.
     """
 
     attempt: str
     tenant: str
     cache_salt: str
     watched: bool = False
+    prompts: int = 0
     entered: int = 0
     handed: int = 0
     refused: Refused | None = None

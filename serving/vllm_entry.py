@@ -37,8 +37,11 @@ def watch_entry(client: Any) -> None:
         prompt, params = _salted(prompt, ticket), _stamped(params, ticket)
         try:
             queue = await add_request(request_id, prompt, params, *args, **(options | _plain(options)))
-        except Exception as error:
-            ticket.refused = ticket.refused or _refused(error)
+        except BaseException as error:
+            refused = _refused(error) if isinstance(error, Exception) else None
+            ticket.refused = ticket.refused or refused
+            # A hang-up, or an engine that dies meanwhile, may leave some choices inside.
+            ticket.entered += refused is None or not refused.clients_fault
             raise
         ticket.entered += 1
         return queue
@@ -84,8 +87,8 @@ def _stamped(params: Any, ticket: Ticket) -> Any:
     if not hasattr(params, "extra_args"):
         raise PastTheGateway(f"attempt {ticket.attempt} asks for something that generates nothing")
     stamped = copy.copy(params)
-    prompt = str(ticket.entered)
-    stamped.extra_args = {ATTEMPT_ARG: ticket.attempt, TENANT_ARG: ticket.tenant, PROMPT_ARG: prompt}
+    number, ticket.prompts = ticket.prompts, ticket.prompts + 1
+    stamped.extra_args = {ATTEMPT_ARG: ticket.attempt, TENANT_ARG: ticket.tenant, PROMPT_ARG: str(number)}
     return stamped
 
 

@@ -242,14 +242,16 @@ class Attempt:
         Where nobody stands at the engine's entry the meter's word may come a moment after the engine's, so it is given that moment.
         """
         door, key = self._desk.door, self.facts.attempt_key
-        if self._ticket is not None and self._ticket.watched:
-            return self._ticket.entered > 0
+        ticket = self._ticket
+        if ticket is not None and ticket.watched and not ticket.entered:
+            return False
         worked = answer.reply.delivered > 0 or (
             answer.complete and answer.status == 200 and answer.reply.failure is None
         )
         if worked or door.knows(key):
             return True
-        if answer.complete and self.facts.status is Status.BAD_REQUEST:
+        seen = ticket is not None and ticket.entered > 0
+        if not seen and answer.complete and self.facts.status is Status.BAD_REQUEST:
             return False
         for _ in range(LATE_LOOKS):
             await asyncio.sleep(LATE_LOOK_S)

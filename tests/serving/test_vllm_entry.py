@@ -25,8 +25,11 @@ class Client:
 
     entered: list[tuple[Any, Any, dict[str, Any]]] = field(default_factory=list)
     closed: bool = False
+    pause: bool = False
 
     async def add_request(self, request_id: str, prompt: Any, params: Any, **options: Any) -> str:
+        if self.pause:
+            await asyncio.sleep(0)
         self.entered.append((prompt, params, options))
         return request_id
 
@@ -51,12 +54,13 @@ def test_a_ticket_overrules_whatever_a_request_carries() -> None:
         TICKET.set(ticket)
         stolen = {"type": "token", "prompt_token_ids": [1], "cache_salt": "another's"}
         given = Params({"ll_tenant": "shop", "x": 1})
-        for number in range(2):
-            await engine.add_request(f"r{number}", stolen, given, priority=-5, session_id="s", arrival_time=1.0)
-        for number, (prompt, params, options) in enumerate(engine.entered):
+        engine.pause = True
+        options = {"priority": -5, "session_id": "s", "arrival_time": 1.0}
+        await asyncio.gather(*(engine.add_request(f"r{number}", stolen, given, **options) for number in range(2)))
+        for number, (prompt, params, passed) in enumerate(engine.entered):
             assert prompt["cache_salt"] == "salt"
             assert params.extra_args == {"ll_attempt": "gw-1:7", "ll_tenant": "bank", "ll_prompt": str(number)}
-            assert options == {"priority": 0, "session_id": None, "arrival_time": 1.0}
+            assert passed == {"priority": 0, "session_id": None, "arrival_time": 1.0}
         assert given.extra_args == {"ll_tenant": "shop", "x": 1}, "another prompt may share them"
         assert ticket.entered == 2
 
