@@ -6,9 +6,12 @@ No attempt: nothing is metered, nothing is booked, and nothing of it may enter t
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
+from uuid import uuid4
 
 from starlette.datastructures import Headers
 from starlette.types import Message, Scope
@@ -18,19 +21,25 @@ from serving.engine import EngineDoor
 from serving.gateway import errors
 from serving.gateway.beside import beside
 from serving.gateway.catalog_source import View
-from serving.gateway.client import Client
+from serving.gateway.client import Client, declared_length
+from serving.gateway.dialects import CHOICES, MESSAGES
 from serving.gateway.engine_call import call_engine, engine_scope
 from serving.gateway.errors import ClientGone, Refusal
 from serving.gateway.fields import read_object
+from serving.gateway.json_body import LARGE, encode
 from serving.gateway.limits import Limits
 from serving.gateway.replies import reply
 from serving.gateway.rewrite import permitted
-from serving.gateway.routes import VERSION
+from serving.gateway.routes import COUNT, VERSION
 
 log = logging.getLogger(__name__)
 
 AT_ONCE: Final = 4
 """How many are in vLLM's front end together: a long text holds a thread of the tokenizer's."""
+AT_ONCE_EACH: Final = 8
+"""How many a tenant may have there or waiting."""
+TEXT_BYTES: Final = LARGE
+"""The longest body whose every token is told: vLLM makes the reply in the event loop."""
 TIMEOUT_S: Final = 30.0
 
 
@@ -40,22 +49,35 @@ class Aside:
     def __init__(self, door: EngineDoor, limits: Limits) -> None:
         self._door, self._limits = door, limits
         self._seats = asyncio.Semaphore(AT_ONCE)
+        self._inside: Counter[str] = Counter()
 
     async def serve(self, scope: Scope, client: Client, view: View, tenant: Tenant) -> None:
         """One request of `tenant`, from its body to its reply."""
+        headers: Mapping[str, str] = {}
         try:
-            status, body = await self._answer(scope, client, view, tenant)
+            with self._counted(tenant):
+                status, body = await self._answer(scope, client, view, tenant)
         except Refusal as refusal:
-            status, body = refusal.http_status, refusal.body()
+            dialect = MESSAGES if scope["path"] == COUNT else CHOICES
+            status, body, headers = refusal.http_status, dialect.error_body(refusal.body()), refusal.headers()
         except ClientGone:
             return
-        await reply(client.send, status, body)
+        await reply(client.send, status, body, headers)
+
+    @contextmanager
+    def _counted(self, tenant: Tenant) -> Iterator[None]:
+        if self._inside[tenant.id] >= AT_ONCE_EACH:
+            raise errors.over_quota("requests_beside", f"{AT_ONCE_EACH} requests of this kind at once", 1)
+        self._inside[tenant.id] += 1
+        try:
+            yield
+        finally:
+            self._inside[tenant.id] -= 1
 
     async def _answer(self, scope: Scope, client: Client, view: View, tenant: Tenant) -> tuple[int, bytes]:
         path, method = scope["path"], scope["method"]
-        declared = Headers(scope=scope).get("content-length", "")
-        length = int(declared) if declared.isdecimal() and len(declared) < 20 else None
-        raw = await client.body(length, self._limits.body_bytes, self._limits.body_s)
+        limit = self._limits.body_bytes if path == COUNT else min(TEXT_BYTES, self._limits.body_bytes)
+        raw = await client.body(declared_length(Headers(scope=scope)), limit, self._limits.body_s)
         body = b"" if path == VERSION else await beside(len(raw), self._body, raw, view, tenant)
         heard = _Heard()
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
@@ -90,14 +112,15 @@ class Aside:
             raise errors.bad_body("`model` must be a string.", "model")
         if model is not None and model not in (view.catalog.base_model.name, "auto", *tenant.adapters):
             raise errors.unknown_model(model)
-        return json.dumps(permitted(body) | {"model": self._door.base_model}).encode()
+        return encode(permitted(body) | {"model": self._door.base_model})
 
     async def _failed(self, path: str, error: Exception | None) -> Refusal:
         """Nothing entered the engine: while it is up, what its front end broke on is the body."""
-        log.error("vLLM could not answer a request to %s: %s", path, error or "it said no more")
+        request_id = uuid4().hex
+        log.error("request %s: vLLM could not answer %s: %s", request_id, path, error or "it said no more")
         if await self._door.healthy():
             return errors.unreadable()
-        return errors.engine_failed("none")
+        return errors.engine_failed(request_id)
 
 
 class _Heard:

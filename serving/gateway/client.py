@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
+from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope, Send
 
 from serving.gateway.errors import ClientGone, too_large, too_slow
@@ -147,3 +148,9 @@ def abort_of(scope: Scope) -> Callable[[], None]:
     extension = (scope.get("extensions") or {}).get(ABORT)
     abort: Callable[[], None] = extension if callable(extension) else lambda: None
     return abort
+
+
+def declared_length(headers: Headers) -> int | None:
+    """How long the request's body is said to be; None where it is not, or not in a number."""
+    value = headers.get("content-length", "")
+    return int(value) if value.isdecimal() and len(value) < 20 else None

@@ -16,7 +16,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
-from serving.gateway.client import Client
+from serving.gateway.client import Client, declared_length
 from serving.gateway.clock import Clock
 from serving.gateway.errors import ClientGone, Refusal
 from serving.gateway.limits import Limits
@@ -86,12 +86,9 @@ class SpanIntake:
         if kind not in (PROTOBUF, JSON):
             raise _Refused(415, f"send {PROTOBUF} or {JSON}")
         self._must_have_room()
-        length = headers.get("content-length", "")
         limits = self._limits
         try:
-            body = await client.body(
-                int(length) if length.isdecimal() and len(length) < 20 else None, limits.body_bytes, limits.body_s
-            )
+            body = await client.body(declared_length(headers), limits.body_bytes, limits.body_s)
         except Refusal as refusal:
             raise _Refused(refusal.http_status, refusal.message) from refusal
         try:

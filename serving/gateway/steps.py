@@ -19,7 +19,7 @@ from serving.gateway.answer import Answer
 from serving.gateway.attempt import Attempt, Desk
 from serving.gateway.beside import beside
 from serving.gateway.catalog_source import View
-from serving.gateway.client import Client
+from serving.gateway.client import Client, declared_length
 from serving.gateway.counting import given_tokens, prompt_tokens
 from serving.gateway.engine_call import call_engine, engine_scope
 from serving.gateway.errors import ClientGone, Refusal
@@ -56,7 +56,7 @@ class Steps:
         """Everything between the opening and the end. Raises Refusal or ClientGone; anything else is our fault."""
         headers, limits = Headers(scope=scope), self._limits
         attempt.note_tenant(tenant)
-        raw = await client.body(_declared(headers), limits.body_bytes, limits.body_s)
+        raw = await client.body(declared_length(headers), limits.body_bytes, limits.body_s)
         call = await beside(len(raw), read_call, scope["path"], raw)
         attempt.note_call(call.operation.name, call.stream)
         adapter = await self._route(view, tenant, attempt, call, headers)
@@ -194,8 +194,3 @@ class Steps:
         """Whether vLLM's front end broke before it got as far as the engine's entry: while the engine is up, on the body."""
         untouched = ticket.watched and not ticket.entered and ticket.refused is None
         return untouched and await self._desk.door.healthy()
-
-
-def _declared(headers: Headers) -> int | None:
-    value = headers.get("content-length", "")
-    return int(value) if value.isdecimal() and len(value) < 20 else None
