@@ -88,6 +88,15 @@ class World:
         async with httpx.AsyncClient(transport=transport, base_url="http://gateway", timeout=60) as client:
             return await client.request(method, path, content=body, headers=headers)
 
+    def sums(self) -> tuple[int, int, int]:
+        """The engine's own totals of prompt, cached and output tokens, as its front end has counted them a moment after."""
+        self.run(asyncio.sleep(0.2))
+        session = self.door._session
+        assert session is not None
+        totals = session.totals
+        assert totals is not None
+        return totals.prompt_tokens, totals.cached_tokens, totals.output_tokens
+
     def records(self) -> list[UsageRecord]:
         spans = [span for _, line in read_spool(self.directory) for span in parse_line(line).spans]
         found = [span.span_attributes.get(Attr.USAGE_RECORD) for span in spans]

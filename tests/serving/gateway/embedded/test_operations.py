@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from serving.gateway.routes import ROUTES, Served, route_of
-from telemetry.usage import Status
+from telemetry.usage import Status, UsageRecord
 
 pytestmark = [
     pytest.mark.engine,
@@ -20,9 +20,10 @@ pytestmark = [
 RESPONSES = "/v1/responses"
 MESSAGES = "/v1/messages"
 LONG = "def total(values): return sum(values)  # the sum of all values\n" * 8
+# Told apart from their first words on: they become prompts of the same form, and a tenant finds its own again.
 ASKED = {
-    RESPONSES: {"input": LONG, "max_output_tokens": 6, "instructions": "Go on."},
-    MESSAGES: {"messages": [{"role": "user", "content": LONG}], "max_tokens": 6, "system": "Go on."},
+    RESPONSES: {"input": LONG, "max_output_tokens": 6, "instructions": "Respond."},
+    MESSAGES: {"messages": [{"role": "user", "content": LONG}], "max_tokens": 6, "system": "Say it."},
 }
 
 
@@ -33,6 +34,17 @@ def ask(world: Any, path: str, key: str, **fields: Any) -> Any:
 
 def events(text: str) -> list[dict[str, Any]]:
     return [json.loads(event.partition("data: ")[2]) for event in text.strip().split("\n\n")]
+
+
+def asked(world: Any, path: str, key: str, **fields: Any) -> tuple[Any, UsageRecord]:
+    """The reply and its record, which has counted just what the engine has meanwhile."""
+    before = world.sums()
+    reply = ask(world, path, key, **fields)
+    assert reply.status_code == 200, reply.text
+    record = world.records()[-1]
+    counted = (record.input_tokens, record.cached_tokens, record.output_tokens_computed)
+    assert counted == tuple(now - then for now, then in zip(world.sums(), before, strict=True))
+    return reply, record
 
 
 def usage_of(path: str, usage: dict[str, Any]) -> tuple[int, int, int]:
@@ -47,9 +59,8 @@ def usage_of(path: str, usage: dict[str, Any]) -> tuple[int, int, int]:
 def test_a_whole_reply_is_metered_and_a_prefix_is_reused_inside_a_tenant_only(world: Any, path: str) -> None:
     found = []
     for key in ("shop", "shop", "freeride"):
-        reply = ask(world, path, key)
-        assert reply.status_code == 200, reply.text
-        body, record = reply.json(), world.records()[-1]
+        reply, record = asked(world, path, key)
+        body = reply.json()
         assert body["model"] == "brand-voice"
         assert "@" not in reply.text
         assert "kv_transfer_params" not in body
@@ -59,17 +70,16 @@ def test_a_whole_reply_is_metered_and_a_prefix_is_reused_inside_a_tenant_only(wo
         assert record.output_tokens_delivered == record.output_tokens_computed
         assert record.slices
         found.append(record.cached_tokens)
-    assert found[1] > 0
+    assert found[1]
     assert found[0] == found[2] == 0
 
 
 @pytest.mark.parametrize("path", ASKED)
 def test_a_stream_is_rewritten_measured_and_counted_in_its_own_words(world: Any, path: str) -> None:
-    reply = ask(world, path, "shop", stream=True)
-    assert reply.status_code == 200, reply.text
+    reply, record = asked(world, path, "shop", stream=True)
     assert reply.headers["content-type"].startswith("text/event-stream")
     assert "@" not in reply.text
-    said, record = events(reply.text), world.records()[-1]
+    said = events(reply.text)
     held = [
         event["response" if path == RESPONSES else "message"] for event in said if {"response", "message"} & set(event)
     ]

@@ -24,23 +24,17 @@ COMPLETIONS = "/v1/completions"
 LONG = "def total(values): return sum(values)  # the sum of all values\n" * 6
 
 
-def sums(world: Any) -> tuple[int, int, int]:
-    """The engine's own totals of prompt, cached and output tokens, as its front end counted them."""
-    totals = world.door._session.totals
-    return totals.prompt_tokens, totals.cached_tokens, totals.output_tokens
-
-
 def told(world: Any, **fields: Any) -> tuple[UsageRecord, tuple[int, ...]]:
     """The record of a completion request, and by how much the engine's own totals grew meanwhile."""
-    before = sums(world)
+    before = world.sums()
     reply = world.run(world.post("bank", COMPLETIONS, model="risk-notes", **fields))
     assert reply.status_code == 200, reply.text
-    world.run(asyncio.sleep(0.2))
+    after = world.sums()
     if not fields.get("stream"):
         usage, record = reply.json()["usage"], world.records()[-1]
         said = (usage["prompt_tokens"], usage["prompt_tokens_details"]["cached_tokens"], usage["completion_tokens"])
         assert said == counted(record), "the client reads what is booked"
-    return world.records()[-1], tuple(now - then for now, then in zip(sums(world), before, strict=True))
+    return world.records()[-1], tuple(now - then for now, then in zip(after, before, strict=True))
 
 
 def counted(record: UsageRecord) -> tuple[int | None, ...]:
