@@ -10,6 +10,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Final
 
+BROKEN: Final = frozenset({"abort", "error"})
+"""Finish reasons that mean the engine gave up."""
+
 
 @dataclass(frozen=True, slots=True)
 class Refused:
@@ -30,7 +33,7 @@ class Ticket:
     """One attempt on its way. The first three are set on every request that enters the engine for it.
 
     `watched` tells that somebody stands at the engine's entry and keeps the rest: how many `prompts` came there and how many
-    of them `entered`, or may have, how many output tokens the engine `handed` over, and whether one was `refused`.
+    of them `entered`, or may have, how many output tokens the engine `handed` over, whether one was `refused`, and whether the engine left one `unfinished`.
     """
 
     attempt: str
@@ -41,6 +44,7 @@ class Ticket:
     entered: int = 0
     handed: int = 0
     refused: Refused | None = None
+    unfinished: bool = False
 
 
 TICKET: Final[ContextVar[Ticket | None]] = ContextVar("ticket", default=None)

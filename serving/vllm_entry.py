@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from serving.errors import ServingError
 from serving.metering.events import ATTEMPT_ARG, PROMPT_ARG, TENANT_ARG
-from serving.tickets import TICKET, Refused, Ticket
+from serving.tickets import BROKEN, TICKET, Refused, Ticket
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -53,6 +53,8 @@ def watch_entry(client: Any) -> None:
             async for output in outputs:
                 if ticket is not None:
                     ticket.handed += sum(len(choice.token_ids) for choice in output.outputs)
+                    # Responses and messages have no word for it, and would end as if all were well.
+                    ticket.unfinished |= any(choice.finish_reason in BROKEN for choice in output.outputs)
                 yield output
 
     client.add_request, client.generate = add, handed

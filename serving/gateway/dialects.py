@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from serving.tickets import BROKEN
+
 DONE: Final = "[DONE]"
 """The last event of OpenAI's older streams; it is no JSON and has no type."""
-BROKEN: Final = frozenset({"abort", "error"})
-"""Finish reasons that mean the engine gave up."""
 FAILED: Final = frozenset({"failed", "cancelled"})
 """The same as the status of a response."""
 

@@ -18,13 +18,14 @@ NOT_IMPLEMENTED: Final = 501
 def refusal_of(answer: Answer, ticket: Ticket, request_id: str) -> Refusal | None:
     """What the client must read instead of the engine's reply, and the ledger books; None when the reply stands.
 
-    A reply stands when it came to its end, and said nowhere that something went wrong; also when vLLM refuses the request by
+    A reply stands when it came to its end, and neither it nor the engine said anywhere that something went wrong; also when vLLM refuses the request by
     an HTTP status. Words about the client's own request are passed on, all others stay inside.
     """
     status, failure, refused = answer.status, answer.reply.failure, ticket.refused
     # A 404 would be about the adapter, which we made resident ourselves: not the client's fault.
     bad_status = status is None or status >= 500 or status == 404
-    if answer.complete and not bad_status and (status != 200 or failure is None):
+    sound = failure is None and not ticket.unfinished
+    if answer.complete and not bad_status and (status != 200 or sound):
         return None
     if refused is not None and refused.clients_fault:
         return errors.refused_by_engine(refused.http_status, answer.names.restored(refused.message), refused.param)

@@ -26,6 +26,7 @@ class Client:
     entered: list[tuple[Any, Any, dict[str, Any]]] = field(default_factory=list)
     closed: bool = False
     pause: bool = False
+    reason: str = "length"
 
     async def add_request(self, request_id: str, prompt: Any, params: Any, **options: Any) -> str:
         if self.pause:
@@ -36,8 +37,8 @@ class Client:
     async def generate(self, prompt: Any, params: Any, request_id: str) -> AsyncIterator[Any]:
         await self.add_request(request_id, prompt, params)
         try:
-            for tokens in ([1], [2, 3], [4]):
-                yield SimpleNamespace(outputs=[SimpleNamespace(token_ids=tokens)])
+            for tokens, reason in (([1], None), ([2, 3], None), ([4], self.reason)):
+                yield SimpleNamespace(outputs=[SimpleNamespace(token_ids=tokens, finish_reason=reason)])
         finally:
             self.closed = True
 
@@ -103,6 +104,21 @@ def test_tokens_are_counted_as_they_are_handed_over_and_a_hang_up_reaches_the_en
         assert (ticket.handed, engine.closed) == (3, False)
         await outputs.aclose()
         assert engine.closed
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize(
+    ("reason", "unfinished"), [("length", False), ("repetition", False), ("abort", True), ("error", True)]
+)
+def test_what_the_engine_gave_up_is_noted(reason: str, unfinished: bool) -> None:
+    async def test() -> None:
+        engine, ticket = client(), Ticket("gw-1:7", "bank", "salt")
+        engine.reason = reason
+        TICKET.set(ticket)
+        async for _ in engine.generate({"type": "token"}, Params(), "r"):
+            assert not ticket.unfinished or ticket.handed == 4
+        assert ticket.unfinished is unfinished
 
     asyncio.run(test())
 

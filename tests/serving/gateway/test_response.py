@@ -166,6 +166,23 @@ def test_a_stream_that_fails_or_stops_without_its_last_event_is_no_success(diale
     assert refusal.status is Status.SERVER_ERROR
 
 
+@pytest.mark.parametrize(
+    ("dialect", "events"),
+    [
+        (CHOICES, chunk("a", 1, finish="stop") + b"data: [DONE]\n\n"),
+        (RESPONSES, event({"type": "response.completed", "response": {"object": "response", "status": "completed"}})),
+        (MESSAGES, event({"type": "message_delta", "delta": {"stop_reason": None}}) + event({"type": "message_stop"})),
+    ],
+)
+def test_what_the_engine_gave_up_is_no_success_though_the_reply_says_so(dialect: Dialect, events: bytes) -> None:
+    ticket = Ticket("gw-1:1", "bank", "salt", watched=True, entered=1)
+    assert refusal_of(answer_to(events, ticket, dialect), ticket, "r-1") is None
+    ticket.unfinished = True
+    refusal = refusal_of(answer_to(events, ticket, dialect), ticket, "r-1")
+    assert refusal is not None
+    assert (refusal.status, refusal.http_status) == (Status.SERVER_ERROR, 500)
+
+
 def test_what_the_engines_entry_refused_is_the_clients_fault_however_the_front_end_worded_it() -> None:
     ticket = Ticket("gw-1:1", "bank", "salt", watched=True)
     ticket.refused = Refused(400, "logprobs of 21 for coder@0123abcd", "logprobs")
