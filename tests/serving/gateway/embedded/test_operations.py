@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -152,6 +153,51 @@ def test_a_wrong_request_is_a_plain_bad_request(world: Any, path: str, fields: d
     assert ("type" in reply.json()) == (path == MESSAGES)
     record = world.records()[-1]
     assert (record.status, record.slices, record.error_type) == (Status.BAD_REQUEST, (), None)
+
+
+STRANGE: tuple[Any, ...] = (
+    True,
+    -1,
+    2**62,
+    1e38,
+    "",
+    "\x00",
+    [None],
+    [2**31],
+    [{}],
+    {},
+    {"type": "x"},
+    [{"role": "x"}],
+)
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions", *ASKED])
+def test_whatever_a_field_holds_it_is_served_or_the_clients_fault(world: Any, path: str) -> None:
+    base = {"model": "brand-voice", "max_tokens": 2, "max_output_tokens": 2}
+    base |= {"input": "hi"} if path == RESPONSES else {"messages": [{"role": "user", "content": "hi"}], "prompt": "hi"}
+    fields = (
+        "stop",
+        "tools",
+        "tool_choice",
+        "structured_outputs",
+        "logit_bias",
+        "input",
+        "messages",
+        "prompt",
+        "system",
+    )
+    before = len(world.records())
+    bodies = [{**base, name: value, "stream": n % 2 == 0} for n, name in enumerate(fields) for value in STRANGE]
+
+    async def all_at_once() -> list[Any]:
+        return await asyncio.gather(*(world.ask("POST", path, "shop", json.dumps(body)) for body in bodies))
+
+    for body, reply in zip(bodies, world.run(all_at_once()), strict=True):
+        assert reply.status_code in (200, 400), (body, reply.text)
+        assert reply.status_code == 200 or reply.json()["error"]["message"]
+    assert {record.status for record in world.records()[before:]} <= {Status.OK, Status.BAD_REQUEST}
+    assert len(world.records()) - before == len(bodies)
+    assert world.run(world.door.healthy())
 
 
 def test_tokens_are_counted_for_a_tenants_own_models_and_nothing_is_booked(world: Any) -> None:
