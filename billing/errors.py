@@ -17,7 +17,7 @@
     ├── AcceptanceInvalid   a gap cannot be taken on by the provider as asked
     └── DocumentFailed      a document could not be written from a sound invoice
 
-`billing.facts.NotConserved` stands beside it: it is a fault in measured facts, not in their pricing.
+`billing.cost.facts.NotConserved` stands beside it: it is a fault in measured facts, not in their pricing.
 """
 
 from __future__ import annotations

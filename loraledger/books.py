@@ -9,15 +9,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from billing.acceptance import Acceptance
-from billing.blocks import Block
-from billing.close import GRACE_NS
-from billing.counters import Gap
+from billing.close.acceptance import Acceptance
+from billing.close.blocks import Block
+from billing.close.counters import Gap
+from billing.close.month import GRACE_NS
+from billing.close.reconcile import Reconciliation
+from billing.cost.facts import HOUR_NS
 from billing.documents.press import Press
 from billing.errors import BillingError
-from billing.facts import HOUR_NS
-from billing.periods import BillingMonth, to_datetime, to_ns
-from billing.reconcile import Reconciliation
+from billing.exact.periods import BillingMonth, to_datetime, to_ns
 from billing.store.accepted import accepted_gaps
 from billing.store.clickhouse import Ledger
 from billing.store.counters import engine_gaps

@@ -39,8 +39,8 @@ for group in (serving, calibrate, catalog, books, quarantine, invoice, credit, e
 
 def main() -> None:
     """Run the command line; errors that a person can act on are one message, never a traceback."""
+    from billing.cost.facts import NotConserved
     from billing.errors import BillingError, PeriodInvalid
-    from billing.facts import NotConserved
     from catalog.load import CatalogInvalid
     from pipelines.errors import PipelineError
     from serving.errors import ServingError

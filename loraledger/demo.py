@@ -11,7 +11,7 @@ from typing import Final
 import httpx
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from billing.periods import BillingMonth
+from billing.exact.periods import BillingMonth
 from billing.store.finance import demo_table
 from loraledger import console
 from loraledger.books import Books, documents

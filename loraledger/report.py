@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from billing.acceptance import Acceptance
-from billing.counters import Gap
-from billing.reconcile import OWNERS, Reconciliation
+from billing.close.acceptance import Acceptance
+from billing.close.counters import Gap
+from billing.close.reconcile import OWNERS, Reconciliation
 from catalog.model import Catalog
 from loraledger import console
 

@@ -9,8 +9,8 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from billing.close import GRACE_NS
-from billing.facts import HOUR_NS
+from billing.close.month import GRACE_NS
+from billing.cost.facts import HOUR_NS
 from pipelines.checks import Check
 from pipelines.invoices import Acceptances, invoices
 from pipelines.partitions import asset, month, window

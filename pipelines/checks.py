@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from billing.periods import to_datetime
+from billing.exact.periods import to_datetime
 from billing.store.counters import unexplained
 from billing.store.finance import reconciliation, waiting
 from billing.store.gaps import stream_gaps

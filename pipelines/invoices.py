@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from billing.blocks import told
+from billing.close.blocks import told
 from billing.documents.press import Press
 from billing.store.focus import write_charges
 from billing.store.invoices import close_month, take_on, write_drafts
@@ -29,7 +29,7 @@ def invoices(work: Work, month: str, *, issue: bool, grace_ns: int, accept: Acce
 
     Gaps to `accept` are taken on first. To issue closes the month, which must have been over for `grace_ns`: CloseRefused
     otherwise; GapMissing or AcceptanceInvalid for a gap that is not there or not explained. Figures: how many `documents`,
-    their `files`, `failures` to write one, `blocks` as `billing.blocks.told` says them, and the tenants left `waiting`.
+    their `files`, `failures` to write one, `blocks` as `billing.close.blocks.told` says them, and the tenants left `waiting`.
     """
     ledger, press = work.ledger, Press(work.settings.fonts)
     if accept is not None:

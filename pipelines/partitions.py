@@ -8,7 +8,7 @@ from typing import Any
 
 import dagster as dg
 
-from billing.periods import to_ns
+from billing.exact.periods import to_ns
 from pipelines.work import Window
 
 

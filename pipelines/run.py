@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from billing.close import GRACE_NS
-from billing.facts import HOUR_NS
-from billing.periods import to_ns
+from billing.close.month import GRACE_NS
+from billing.cost.facts import HOUR_NS
+from billing.exact.periods import to_ns
 from billing.store.finance import month_window
 from pipelines.checks import CHECKS
 from pipelines.errors import ChecksFailed
@@ -28,7 +28,7 @@ class RunReport:
 
     @property
     def blocks(self) -> list[dict[str, Any]]:
-        """What was found to keep somebody from an invoice, as `billing.blocks.told` says it."""
+        """What was found to keep somebody from an invoice, as `billing.close.blocks.told` says it."""
         return list(self.made["invoices"]["blocks"])
 
     @property

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from billing.credit import CreditNote, draft_credit_note, issue_credit_note, spread
+from billing.invoice.credit import CreditNote, draft_credit_note, issue_credit_note, spread
 from billing.store.catalog_history import remember_catalog
 from billing.store.clickhouse import Ledger
 from billing.store.engine_time import write_cold_starts, write_engine_time

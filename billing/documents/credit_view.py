@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from billing.credit import CreditLine, CreditNote
 from billing.documents.formats import breakable, day, instant, money, month, short_day, unit_price
 from billing.documents.line_view import price_text, quantity_text
 from billing.documents.view import accounted_tax, footer, party_view, rate_text
 from billing.documents.wording import REASONS
-from billing.invoice_lines import percent
-from billing.money import negated
+from billing.exact.money import negated
+from billing.invoice.credit import CreditLine, CreditNote
+from billing.invoice.lines import percent
 
 
 def credit_note_view(note: CreditNote) -> dict[str, Any]:

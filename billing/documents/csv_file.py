@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from typing import Final
 
-from billing.credit import CreditNote
-from billing.invoice import Invoice
-from billing.rating import CostStatement
+from billing.invoice.credit import CreditNote
+from billing.invoice.invoice import Invoice
+from billing.invoice.rating import CostStatement
 
 _COLUMNS: Final = (
     "invoice", "state", "tenant", "month", "currency", "record", "position", "item", "description", "quantity", "unit",

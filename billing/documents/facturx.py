@@ -9,12 +9,12 @@ from datetime import date
 from decimal import Decimal
 from typing import Final
 
-from billing.credit import CreditNote
 from billing.documents.facturx_lines import Item, credited_items, invoiced_items
 from billing.errors import DocumentFailed
-from billing.invoice import Invoice, Party
-from billing.invoice_lines import TaxGroup
-from billing.money import minor_units, plain, total, trimmed
+from billing.exact.money import minor_units, plain, total, trimmed
+from billing.invoice.credit import CreditNote
+from billing.invoice.invoice import Invoice, Party
+from billing.invoice.lines import TaxGroup
 
 Document = Invoice | CreditNote
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
-from billing.credit import CreditLine, CreditNote
-from billing.invoice import Invoice
-from billing.invoice_lines import Line
-from billing.money import product
+from billing.exact.money import product
+from billing.invoice.credit import CreditLine, CreditNote
+from billing.invoice.invoice import Invoice
+from billing.invoice.lines import Line
 
 _HOUR: Final = "HUR"
 _ONE: Final = "C62"

@@ -7,7 +7,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Final
 
-from billing.money import minor_units, round_places, trimmed
+from billing.exact.money import minor_units, round_places, trimmed
 
 _MONTHS: Final = (
     "January", "February", "March", "April", "May", "June",

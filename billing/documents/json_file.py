@@ -7,10 +7,10 @@ from typing import Any, Final, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from billing.canonical import to_plain
-from billing.credit import CreditNote
 from billing.errors import BillingError, CreditInvalid, InvoiceInvalid
-from billing.invoice import Invoice
+from billing.exact.canonical import to_plain
+from billing.invoice.credit import CreditNote
+from billing.invoice.invoice import Invoice
 
 T = TypeVar("T")
 _INVOICE: Final = TypeAdapter(Invoice)

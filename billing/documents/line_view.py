@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from billing.credit import CreditLine
 from billing.documents.formats import grouped, hours, money, unit_price
-from billing.invoice import Invoice
-from billing.invoice_lines import Line, percent
-from billing.plans import ChargeKind
+from billing.invoice.credit import CreditLine
+from billing.invoice.invoice import Invoice
+from billing.invoice.lines import Line, percent
+from billing.invoice.plans import ChargeKind
 
 
 def line_rows(invoice: Invoice) -> list[dict[str, str | None]]:

@@ -12,7 +12,6 @@ from typing import Any, Final, Literal
 
 import typst
 
-from billing.credit import CreditNote
 from billing.documents.credit_view import credit_note_view
 from billing.documents.facturx import Document, document_xml, xml_problems
 from billing.documents.fonts import fonts
@@ -20,7 +19,8 @@ from billing.documents.text_faults import unshown
 from billing.documents.view import invoice_view
 from billing.documents.xmp import mark_factur_x
 from billing.errors import DocumentFailed
-from billing.invoice import Invoice
+from billing.invoice.credit import CreditNote
+from billing.invoice.invoice import Invoice
 
 Paper = Literal["a4", "us-letter"]
 _ATTACHED: Final = "This is also an e-invoice (Factur-X, profile EN 16931): factur-x.xml is attached to this file."

@@ -12,7 +12,7 @@ from billing.documents.json_file import credit_note_json, invoice_json
 from billing.documents.pdf import credit_note_pdf, invoice_pdf
 from billing.documents.text_faults import unholdable
 from billing.errors import DocumentFailed
-from billing.invoice import Invoice
+from billing.invoice.invoice import Invoice
 
 Files = dict[str, bytes]
 """The files of one document by extension: `pdf`, `csv` and `json`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-from billing.credit import CreditNote
+from billing.cost.facts import COLD
 from billing.documents.formats import (
     breakable,
     day,
@@ -20,13 +20,13 @@ from billing.documents.formats import (
 )
 from billing.documents.line_view import line_rows
 from billing.documents.wording import GLOSSARY, OWNERS, PLANS, RANK, STATUSES, TERMS
-from billing.facts import COLD
-from billing.invoice import Invoice, Party
-from billing.invoice_lines import percent
-from billing.money import ratio, round_places, total, trimmed
-from billing.prices import Exchange
-from billing.quantities import gpu_hours
-from billing.rating import StatusCost, Term
+from billing.exact.money import ratio, round_places, total, trimmed
+from billing.exact.quantities import gpu_hours
+from billing.invoice.credit import CreditNote
+from billing.invoice.invoice import Invoice, Party
+from billing.invoice.lines import percent
+from billing.invoice.prices import Exchange
+from billing.invoice.rating import StatusCost, Term
 
 
 def invoice_view(invoice: Invoice) -> dict[str, Any]:

@@ -7,8 +7,10 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Final
 
-from billing.attribution import TenantCost
+from billing.cost.attribution import TenantCost
 from billing.errors import ExportInvalid
+from billing.exact.money import minor_units, negated, product, round_places, total, trimmed
+from billing.exact.periods import BillingMonth
 from billing.focus.hours import GPU_SECONDS, TOKENS, HourUse, by_hour, consumed, quantity
 from billing.focus.model import (
     DECIMALS,
@@ -21,12 +23,10 @@ from billing.focus.model import (
     invoice_id,
     tax_detail_id,
 )
-from billing.invoice import Invoice
-from billing.invoice_lines import Corrects, Line
-from billing.money import minor_units, negated, product, round_places, total, trimmed
-from billing.periods import BillingMonth
-from billing.plans import ChargeKind
-from billing.rating import ledger_hash
+from billing.invoice.invoice import Invoice
+from billing.invoice.lines import Corrects, Line
+from billing.invoice.plans import ChargeKind
+from billing.invoice.rating import ledger_hash
 from telemetry.names import BASE
 
 MONTHS: Final = "Months"

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Final
 
+from billing.exact.money import product, total
 from billing.focus.model import ChargeCategory
-from billing.money import product, total
 
 Row = Mapping[str, str | None]
 

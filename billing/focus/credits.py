@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from decimal import Decimal
 
-from billing.credit import CreditNote
 from billing.errors import ExportInvalid
+from billing.exact.money import negated, trimmed
+from billing.exact.periods import BillingMonth
 from billing.focus.charges import category
 from billing.focus.model import Bill, ChargeCategory, ChargeRow, Document, detail_id, tax_detail_id
-from billing.money import negated, trimmed
-from billing.periods import BillingMonth
+from billing.invoice.credit import CreditNote
 
 
 def credit_charges(note: CreditNote) -> Document:

@@ -9,11 +9,11 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Final
 
-from billing.attribution import TenantCost
-from billing.facts import HOUR_NS
-from billing.money import negated, total
-from billing.periods import hour_start, to_datetime, to_ns
-from billing.plans import ChargeKind
+from billing.cost.attribution import TenantCost
+from billing.cost.facts import HOUR_NS
+from billing.exact.money import negated, total
+from billing.exact.periods import hour_start, to_datetime, to_ns
+from billing.invoice.plans import ChargeKind
 
 GPU_SECONDS: Final = "GPU-Seconds"
 TOKENS: Final = "Tokens"

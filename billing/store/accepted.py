@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from billing.acceptance import Acceptance, accept, read_acceptance
-from billing.blocks import Block, Kind
+from billing.close.acceptance import Acceptance, accept, read_acceptance
+from billing.close.blocks import Block, Kind
 from billing.store.clickhouse import Ledger
 from billing.store.errors import GapMissing
 from billing.store.issuing import issue

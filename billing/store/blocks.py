@@ -8,11 +8,11 @@ from datetime import datetime
 from itertools import groupby
 from typing import Final
 
-from billing.acceptance import Acceptance
-from billing.attempts import LONGEST_NS
-from billing.blocks import Block, Kind, missing
-from billing.facts import HOUR_NS
-from billing.periods import to_datetime
+from billing.close.acceptance import Acceptance
+from billing.close.blocks import Block, Kind, missing
+from billing.cost.attempts import LONGEST_NS
+from billing.cost.facts import HOUR_NS
+from billing.exact.periods import to_datetime
 from billing.store.accepted import accepted_gaps, accepted_tokens
 from billing.store.clickhouse import Ledger
 from billing.store.counters import engine_gaps

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 
-from billing.corrections import Difference, correction_lines, difference
-from billing.invoice import Invoice
-from billing.invoice_lines import Line
+from billing.invoice.corrections import Difference, correction_lines, difference
+from billing.invoice.invoice import Invoice
+from billing.invoice.lines import Line
 from billing.store.clickhouse import Ledger
 from billing.store.drafting import Desk
 from billing.store.issuing import issued_credit_notes, issued_invoices

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from billing.counters import Counted, Gap, explain
+from billing.close.counters import Counted, Gap, explain
 from billing.store.accepted import accepted_gaps, accepted_tokens
 from billing.store.clickhouse import Ledger
 from telemetry.engine_time import EngineCounters

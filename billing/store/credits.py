@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from billing.corrections import Difference, proposed_credit_notes
-from billing.credit import Credited, CreditNote, Reason, draft_credit_note, issue_credit_note, spread, whole
 from billing.documents.press import Paper, Press
 from billing.errors import CreditInvalid
-from billing.explain import Explained, Share, explain_request
-from billing.invoice import Invoice
-from billing.money import round_currency, total
+from billing.exact.money import round_currency, total
+from billing.invoice.corrections import Difference, proposed_credit_notes
+from billing.invoice.credit import Credited, CreditNote, Reason, draft_credit_note, issue_credit_note, spread, whole
+from billing.invoice.explain import Explained, Share, explain_request
+from billing.invoice.invoice import Invoice
 from billing.store.clickhouse import Ledger
 from billing.store.corrections import as_known
 from billing.store.drafting import Desk

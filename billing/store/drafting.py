@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from billing.attribution import IdleTime, share_idle
-from billing.invoice import Invoice, Reconciliation, draft_invoice
-from billing.invoice_lines import Line
-from billing.periods import BillingMonth, to_ns
-from billing.prices import book_as_of
-from billing.rating import rate_tenant
+from billing.cost.attribution import IdleTime, share_idle
+from billing.exact.periods import BillingMonth, to_ns
+from billing.invoice.invoice import Invoice, Reconciliation, draft_invoice
+from billing.invoice.lines import Line
+from billing.invoice.prices import book_as_of
+from billing.invoice.rating import rate_tenant
 from billing.store.clickhouse import Ledger
 from billing.store.tenant_cost import tenant_month
 from catalog.model import Catalog, PriceBook, Tenant

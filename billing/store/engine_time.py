@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from billing.attempts import Life
-from billing.engine_minutes import Extent, MeasuredMinute, Session, engine_minutes, lives, rentals
+from billing.cost.attempts import Life
+from billing.cost.engine_minutes import Extent, MeasuredMinute, Session, engine_minutes, lives, rentals
+from billing.cost.facts import EngineMinute, NotConserved
 from billing.errors import EngineHourInvalid
-from billing.facts import EngineMinute, NotConserved
-from billing.periods import to_ns
+from billing.exact.periods import to_ns
 from billing.store import versions
 from billing.store.clickhouse import Ledger
 from billing.store.derivations import Derived

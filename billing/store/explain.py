@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from billing.explain import AttemptId, AttemptQuarter, AttemptTime, Explained, explain_invoice
-from billing.invoice import Invoice
-from billing.periods import BillingMonth
+from billing.exact.periods import BillingMonth
+from billing.invoice.explain import AttemptId, AttemptQuarter, AttemptTime, Explained, explain_invoice
+from billing.invoice.invoice import Invoice
 from billing.store.clickhouse import Ledger
 from billing.store.tenant_cost import tenant_month
 from telemetry.names import BASE, EventName

@@ -10,11 +10,11 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
-from billing.close import MonthState, overdue_ns
-from billing.facts import HOUR_NS, PROVIDER
-from billing.money import plain, product, ratio, total
-from billing.periods import BillingMonth, to_datetime, to_ns
-from billing.reconcile import OWNERS, Reconciliation
+from billing.close.month import MonthState, overdue_ns
+from billing.close.reconcile import OWNERS, Reconciliation
+from billing.cost.facts import HOUR_NS, PROVIDER
+from billing.exact.money import plain, product, ratio, total
+from billing.exact.periods import BillingMonth, to_datetime, to_ns
 from billing.store.blocks import open_blocks
 from billing.store.clickhouse import Ledger
 from billing.store.gaps import stream_gaps

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from billing.attempts import gaps
-from billing.blocks import Numbers, covered
+from billing.close.blocks import Numbers, covered
+from billing.cost.attempts import gaps
 from billing.store.accepted import accepted_gaps
 from billing.store.clickhouse import Ledger
 from telemetry.names import EventName

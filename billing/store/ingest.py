@@ -10,7 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from billing.periods import to_ns
+from billing.exact.periods import to_ns
 from billing.store import quarantine
 from billing.store.clickhouse import Ledger
 from billing.store.rows import text_hash

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from billing.acceptance import Acceptance
-from billing.blocks import Block, Kind, blocked
-from billing.close import GRACE_NS, Closed, charges_something, numbered, refusals
+from billing.close.acceptance import Acceptance
+from billing.close.blocks import Block, Kind, blocked
+from billing.close.month import GRACE_NS, Closed, charges_something, numbered, refusals
+from billing.cost.facts import NotConserved
 from billing.documents.json_file import invoice_json
 from billing.documents.press import Paper, Press
 from billing.documents.text_faults import declared
 from billing.errors import BillingError, DocumentFailed
-from billing.facts import NotConserved
-from billing.invoice import Invoice
-from billing.periods import BillingMonth, to_ns
+from billing.exact.periods import BillingMonth, to_ns
+from billing.invoice.invoice import Invoice
 from billing.store import versions
 from billing.store.accepted import accept_gaps, accepted_gaps, choose
 from billing.store.catalog_history import remember_catalog

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple, TypeVar
 
-from billing.acceptance import Acceptance, acceptance_json, read_acceptance
-from billing.close import free_sequence
-from billing.credit import CreditNote
+from billing.close.acceptance import Acceptance, acceptance_json, read_acceptance
+from billing.close.month import free_sequence
 from billing.documents.json_file import credit_note_json, invoice_json, read_credit_note, read_invoice
-from billing.invoice import Invoice
+from billing.invoice.credit import CreditNote
+from billing.invoice.invoice import Invoice
 from billing.store.clickhouse import Ledger
 from billing.store.errors import DocumentMissing, IssueLost
 from billing.store.rows import text_hash

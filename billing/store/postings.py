@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any, Final
 
-from billing.periods import to_ns
-from billing.postings import (
+from billing.exact.periods import to_ns
+from billing.invoice.postings import (
     FIRST,
     Posting,
     acceptance_postings,

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from billing.blocks import Block, Kind
-from billing.close import Closed
+from billing.close.blocks import Block, Kind
+from billing.close.month import Closed
 from billing.documents.facturx import Document
 from billing.documents.press import FORMS, Files, Paper, Press
 from billing.errors import DocumentFailed

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal
 
-from billing.periods import to_ns
+from billing.exact.periods import to_ns
 from billing.store.clickhouse import Ledger
 from billing.store.errors import EntryMissing, ReasonMissing
 from billing.store.rows import text_hash

@@ -8,9 +8,9 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
 
-from billing.close import MonthState
-from billing.periods import BillingMonth, to_datetime
-from billing.reconcile import Reconciliation
+from billing.close.month import MonthState
+from billing.close.reconcile import Reconciliation
+from billing.exact.periods import BillingMonth, to_datetime
 from billing.store.clickhouse import Ledger
 from billing.store.finance import demo_table, month_state, month_window, reconciliation
 from catalog.model import Catalog

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from billing.facts import EngineMinute
+from billing.cost.facts import EngineMinute
 from telemetry.usage import ErrorType, Slice, Status, UsageRecord
 
 _SAME: Final = (

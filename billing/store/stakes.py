@@ -8,9 +8,9 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Final
 
-from billing.money import product, ratio
-from billing.periods import hour_start, to_datetime
-from billing.quantities import gpu_hours
+from billing.exact.money import product, ratio
+from billing.exact.periods import hour_start, to_datetime
+from billing.exact.quantities import gpu_hours
 from billing.store.clickhouse import Ledger
 from catalog.model import Catalog, PerToken, book_held
 from telemetry.names import EventName

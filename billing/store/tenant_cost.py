@@ -9,17 +9,17 @@ from decimal import Decimal
 from functools import cache
 from typing import Any, Final
 
-from billing.attribution import EngineHourCost, TenantCost, price_engine_hour, share_cold
+from billing.cost.attribution import EngineHourCost, TenantCost, price_engine_hour, share_cold
+from billing.cost.facts import HOUR_NS, ColdLoad, EngineMinute, NotConserved, TenantQuarter
+from billing.cost.tenant_quarters import Part, QuarterKey, merge, revenue, without_engine_time
 from billing.errors import BillingError
-from billing.facts import HOUR_NS, ColdLoad, EngineMinute, NotConserved, TenantQuarter
-from billing.money import product, total
-from billing.periods import BillingMonth, hour_start, to_datetime, to_ns
-from billing.prices import book_as_of, gpu_price
+from billing.exact.money import product, total
+from billing.exact.periods import BillingMonth, hour_start, to_datetime, to_ns
+from billing.invoice.prices import book_as_of, gpu_price
 from billing.store import versions
 from billing.store.clickhouse import Ledger
 from billing.store.derivations import Derived
 from billing.store.engine_time import read_engine_minutes
-from billing.tenant_quarters import Part, QuarterKey, merge, revenue, without_engine_time
 from catalog.model import Catalog, PriceBook
 from telemetry.names import BASE, EventName
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from billing.attempts import Life, absurdities, faults, is_lost, lost_record
-from billing.periods import to_ns
+from billing.cost.attempts import Life, absurdities, faults, is_lost, lost_record
+from billing.exact.periods import to_ns
 from billing.store import quarantine
 from billing.store.clickhouse import Ledger
 from billing.store.quarantine import Entry

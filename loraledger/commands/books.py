@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from billing.canonical import to_plain
-from billing.periods import BillingMonth
+from billing.exact.canonical import to_plain
+from billing.exact.periods import BillingMonth
 from loraledger import console
 from loraledger.commands.options import CatalogFile, Dsn, Home, Json, open_books
 
@@ -168,7 +168,7 @@ def reconcile(
     """Rented time x GPUs against everybody it was for, in nanoseconds and in money; what blocks whom, and what the provider
     took on. Derives first what is not derived yet. Exit 3 when a nanosecond has no owner, an engine's own counters do not fit
     and no cause says why, or anything else blocks a tenant."""
-    from billing.blocks import told
+    from billing.close.blocks import told
     from loraledger.report import show_accepted, show_blocks, show_engine_gaps, show_reconciliation, show_system
 
     books, text = open_books(home, catalog, dsn), BillingMonth(month).text

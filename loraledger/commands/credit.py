@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from billing.errors import PeriodInvalid
-from billing.periods import BillingMonth
+from billing.exact.periods import BillingMonth
 from loraledger import console
 from loraledger.commands.options import CatalogFile, Dsn, Home, Json, open_books
 
 if TYPE_CHECKING:
-    from billing.corrections import Difference
-    from billing.credit import CreditNote
+    from billing.invoice.corrections import Difference
+    from billing.invoice.credit import CreditNote
     from billing.store.clickhouse import Ledger
     from billing.store.credits import Agreed
     from loraledger.books import Books

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
-from billing.periods import BillingMonth
+from billing.exact.periods import BillingMonth
 from loraledger import console
 from loraledger.commands.options import CatalogFile, Dsn, Home, Json, open_books
 

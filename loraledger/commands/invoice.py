@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from billing.periods import BillingMonth
+from billing.exact.periods import BillingMonth
 from loraledger import console
 from loraledger.commands.books import Month, make
 from loraledger.commands.options import CatalogFile, Dsn, Home, Json, open_books
 
 if TYPE_CHECKING:
-    from billing.explain import AttemptTime, Explained, Share
-    from billing.invoice_lines import Line
+    from billing.invoice.explain import AttemptTime, Explained, Share
+    from billing.invoice.lines import Line
 
 
 class DraftUnlessNamed(TyperGroup):
@@ -62,7 +62,7 @@ def explain(
     Each line's shares and its rounding sum to the line. What belongs to no request says why. With --request also the engine
     time of its attempts, and how it would be if all who used a stored prefix had shared it, which is on no invoice.
     """
-    from billing.explain import explain_request
+    from billing.invoice.explain import explain_request
     from billing.store.explain import explain as opened
     from billing.store.explain import request_times
     from billing.store.issuing import issued_document

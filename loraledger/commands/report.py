@@ -33,7 +33,7 @@ def report(
     json: Json = False,
 ) -> None:
     """Write one self-contained HTML page of a month: promises, cost terms, margin, residency, cold starts, active alerts."""
-    from billing.periods import BillingMonth
+    from billing.exact.periods import BillingMonth
     from loraledger.page.write import write_report
 
     books = open_books(home, catalog, dsn)

@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from alerts.promises import Latency, Promises
-from billing.periods import BillingMonth, to_ns
-from billing.reconcile import OWNERS
+from billing.close.reconcile import OWNERS
+from billing.exact.periods import BillingMonth, to_ns
 from billing.store.report import ReportFacts
 from catalog.model import Catalog, Tenant
 from loraledger.page.checks import ledger_alerts

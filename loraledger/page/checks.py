@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Any, Final
 
 from alerts.promises import Promises
-from billing.blocks import Kind
-from billing.close import MonthState
-from billing.reconcile import Reconciliation
+from billing.close.blocks import Kind
+from billing.close.month import MonthState
+from billing.close.reconcile import Reconciliation
 from loraledger.page.view import ActiveAlert, Alerts, Check, Money, Severity
 
 LEDGER: Final = "the ledger’s own checks"

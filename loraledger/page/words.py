@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from billing.periods import BillingMonth, to_datetime
+from billing.exact.periods import BillingMonth, to_datetime
 
 DASH = "–"
 MINUS = "−"

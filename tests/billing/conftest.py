@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from billing.attribution import OWNERS, EngineHourCost, price_engine_hour, share_cold
-from billing.facts import COLD, ColdLoad, EngineMinute, TenantQuarter
-from billing.invoice import Invoice, Reconciliation, draft_invoice, issue_invoice
-from billing.periods import BillingMonth
-from billing.rating import rate_tenant
+from billing.cost.attribution import OWNERS, EngineHourCost, price_engine_hour, share_cold
+from billing.cost.facts import COLD, ColdLoad, EngineMinute, TenantQuarter
+from billing.exact.periods import BillingMonth
+from billing.invoice.invoice import Invoice, Reconciliation, draft_invoice, issue_invoice
+from billing.invoice.rating import rate_tenant
 from catalog.model import GpuPrice, PriceBook, Seller, Tenant
 from telemetry.usage import QUARTER_NS
 

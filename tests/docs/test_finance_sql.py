@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from billing.blocks import Block, Kind
+from billing.close.blocks import Block, Kind
 from billing.store.accepted import accept_gaps
 from billing.store.clickhouse import Ledger
 from catalog.model import Catalog

@@ -23,7 +23,7 @@ import pytest
 import yaml
 
 from alerts.rules import metric_names_used as rules_metric_names
-from billing.periods import to_ns
+from billing.exact.periods import to_ns
 from billing.store.clickhouse import Ledger
 from billing.store.engine_time import write_cold_starts, write_engine_time
 from billing.store.finance import publish_snapshot

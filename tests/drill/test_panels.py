@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from billing.periods import BillingMonth
+from billing.exact.periods import BillingMonth
 from dashboards.sql_files import expand_macros, sql_queries
 from loraledger.books import Books
 from loraledger.recording import read_recording, shift

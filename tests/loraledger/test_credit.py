@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from billing.periods import BillingMonth
+from billing.exact.periods import BillingMonth
 from loraledger.books import Books
 from loraledger.cli import app
 from loraledger.settings import Settings

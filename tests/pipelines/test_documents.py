@@ -10,7 +10,7 @@ import pytest
 
 from billing.documents.json_file import read_invoice
 from billing.documents.press import Paper, Press
-from billing.invoice import Invoice, issue_invoice
+from billing.invoice.invoice import Invoice, issue_invoice
 from pipelines.documents import write_documents
 
 GOLDEN = Path(__file__).parents[1] / "billing" / "documents" / "golden" / "per_token.json"

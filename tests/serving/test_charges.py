@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from billing.periods import BillingMonth
+from billing.exact.periods import BillingMonth
 from catalog.model import CostPlus, GpuPrice, PerToken, Plan, PriceBook
 from serving.admission import Ask
 from serving.charges import SECOND_NS, Terms, charge, hold, month_of, seconds_left

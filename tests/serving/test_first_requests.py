@@ -15,7 +15,7 @@ import pytest
 
 pytest.importorskip("vllm")
 
-from billing.counters import Counted, explain
+from billing.close.counters import Counted, explain
 from catalog.model import BaseModelSpec, Engine
 from serving.errors import EngineStartFailed
 from serving.gateway.flag_words import plain

@@ -16,7 +16,7 @@ import pytest
 
 pytest.importorskip("vllm")
 
-from billing.counters import Counted, explain
+from billing.close.counters import Counted, explain
 from catalog.model import BaseModelSpec, Engine
 from serving.engine import AdapterFiles
 from serving.errors import AdapterLoadFailed, EngineStartFailed

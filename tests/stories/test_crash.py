@@ -15,7 +15,7 @@ import httpx
 import pytest
 import yaml
 
-from billing.reconcile import Reconciliation
+from billing.close.reconcile import Reconciliation
 from billing.store.ingest import IngestReport
 from loraledger.books import Books
 from loraledger.child import ServeProcess

@@ -16,7 +16,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from alerts import rules
-from billing.reconcile import OWNERS
+from billing.close.reconcile import OWNERS
 from dashboards import queries, sql_files
 from loraledger.books import Books
 from loraledger.settings import Settings

@@ -15,7 +15,7 @@ import httpx
 import psutil
 import pytest
 
-from billing.reconcile import Reconciliation
+from billing.close.reconcile import Reconciliation
 from loraledger.books import Books
 from loraledger.child import ServeProcess
 from loraledger.settings import Settings

@@ -20,8 +20,8 @@ import httpx
 import pytest
 import yaml
 
-from billing.counters import ABORT, SEVERAL, Gap
-from billing.reconcile import Reconciliation
+from billing.close.counters import ABORT, SEVERAL, Gap
+from billing.close.reconcile import Reconciliation
 from loraledger.books import Books
 from loraledger.child import ServeProcess
 from loraledger.settings import Settings

@@ -10,13 +10,13 @@ from decimal import Decimal
 import pytest
 from pypdf import PdfReader
 
-from billing.credit import CreditNote, Reason, draft_credit_note, issue_credit_note, spread, whole
 from billing.documents.credit_view import credit_note_view
 from billing.documents.csv_file import credit_note_csv
 from billing.documents.json_file import credit_note_json, read_credit_note
 from billing.documents.pdf import credit_note_pdf
 from billing.errors import CreditInvalid
-from billing.invoice import Invoice
+from billing.invoice.credit import CreditNote, Reason, draft_credit_note, issue_credit_note, spread, whole
+from billing.invoice.invoice import Invoice
 
 D = Decimal
 

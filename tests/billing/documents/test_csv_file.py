@@ -10,7 +10,7 @@ from decimal import Decimal
 import pytest
 
 from billing.documents.csv_file import invoice_csv
-from billing.invoice import Invoice
+from billing.invoice.invoice import Invoice
 
 
 def rows_of(invoice: Invoice) -> list[dict[str, str]]:

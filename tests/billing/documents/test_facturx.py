@@ -17,12 +17,12 @@ from typing import Any
 import facturx
 import pytest
 
-from billing.corrections import correction_lines, difference
-from billing.credit import CreditNote, draft_credit_note, issue_credit_note, spread, whole
 from billing.documents.facturx import Document, document_xml, xml_problems
 from billing.errors import DocumentFailed
-from billing.invoice import Invoice, issue_invoice
-from billing.prices import Exchange
+from billing.invoice.corrections import correction_lines, difference
+from billing.invoice.credit import CreditNote, draft_credit_note, issue_credit_note, spread, whole
+from billing.invoice.invoice import Invoice, issue_invoice
+from billing.invoice.prices import Exchange
 from catalog.model import Tenant
 
 D = Decimal

@@ -9,7 +9,7 @@ import pytest
 
 from billing.documents.json_file import invoice_json, read_invoice
 from billing.errors import InvoiceInvalid
-from billing.invoice import Invoice
+from billing.invoice.invoice import Invoice
 
 GOLDEN = Path(__file__).with_name("golden")
 

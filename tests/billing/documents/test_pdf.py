@@ -18,7 +18,7 @@ from billing.documents.json_file import invoice_json
 from billing.documents.pdf import invoice_pdf
 from billing.documents.press import Press
 from billing.errors import DocumentFailed
-from billing.invoice import Invoice
+from billing.invoice.invoice import Invoice
 
 _RENDER = """
 import hashlib, sys

@@ -11,8 +11,8 @@ from decimal import Decimal
 import pytest
 
 from billing.documents.view import invoice_view
-from billing.invoice import Invoice
-from billing.prices import Exchange
+from billing.invoice.invoice import Invoice
+from billing.invoice.prices import Exchange
 from catalog.model import Tenant
 
 D = Decimal

@@ -15,7 +15,7 @@ from billing.documents.facturx import document_xml
 from billing.documents.pdf import invoice_pdf
 from billing.documents.xmp import mark_factur_x
 from billing.errors import DocumentFailed
-from billing.invoice import Invoice
+from billing.invoice.invoice import Invoice
 
 
 def test_the_invoice_carries_its_xml_and_the_factur_x_library_finds_it(cost_plus: Invoice) -> None:

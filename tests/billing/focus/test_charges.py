@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from billing.attribution import EngineHourCost, TenantCost
-from billing.credit import draft_credit_note, issue_credit_note, spread
+from billing.cost.attribution import EngineHourCost, TenantCost
 from billing.errors import ExportInvalid
+from billing.exact.money import product, total
+from billing.exact.periods import BillingMonth
 from billing.focus.charges import invoice_charges
 from billing.focus.credits import credit_charges
 from billing.focus.model import ChargeCategory, ChargeRow, Document
-from billing.invoice import Invoice, draft_invoice, issue_invoice
-from billing.invoice_lines import Corrects, Line
-from billing.money import product, total
-from billing.periods import BillingMonth
-from billing.plans import ChargeKind
-from billing.rating import rate_tenant
+from billing.invoice.credit import draft_credit_note, issue_credit_note, spread
+from billing.invoice.invoice import Invoice, draft_invoice, issue_invoice
+from billing.invoice.lines import Corrects, Line
+from billing.invoice.plans import ChargeKind
+from billing.invoice.rating import rate_tenant
 from catalog.model import FxRate, PriceBook, Tenant
 
 Costs = Callable[[str], list[TenantCost]]

@@ -14,9 +14,9 @@ from typing import Final
 
 import pytest
 
-from billing.credit import CreditNote
 from billing.documents.press import Paper, Press
-from billing.invoice import Invoice
+from billing.invoice.credit import CreditNote
+from billing.invoice.invoice import Invoice
 from billing.store.catalog_history import remember_catalog
 from billing.store.clickhouse import Ledger
 from billing.store.credits import Agreed, issue_agreed

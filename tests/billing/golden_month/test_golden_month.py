@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pypdf import PdfReader
 
-from billing.explain import explain_request
-from billing.facts import NotConserved
+from billing.cost.facts import NotConserved
+from billing.exact.quantities import GPU_HOUR_QUANTUM
 from billing.focus.check import faults, read_csv
-from billing.invoice import Invoice
-from billing.plans import ChargeKind
-from billing.postings import owed
-from billing.quantities import GPU_HOUR_QUANTUM
+from billing.invoice.explain import explain_request
+from billing.invoice.invoice import Invoice
+from billing.invoice.plans import ChargeKind
+from billing.invoice.postings import owed
 from billing.store.corrections import as_known
 from billing.store.drafting import Desk
 from billing.store.explain import explain

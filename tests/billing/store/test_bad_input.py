@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from billing.periods import to_ns
+from billing.exact.periods import to_ns
 from billing.store.clickhouse import Ledger
 from billing.store.finance import waiting
 from billing.store.ingest import ingest

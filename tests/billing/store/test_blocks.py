@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from billing.blocks import Block, Kind
-from billing.close import Closed
+from billing.close.blocks import Block, Kind
+from billing.close.month import Closed
 from billing.errors import AcceptanceInvalid
 from billing.store.clickhouse import Ledger
 from billing.store.engine_time import engine_lives, write_engine_time

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from billing.credit import Reason
 from billing.documents.json_file import invoice_json
 from billing.errors import CreditInvalid
-from billing.explain import explain_request
-from billing.plans import ChargeKind
-from billing.postings import owed
+from billing.invoice.credit import Reason
+from billing.invoice.explain import explain_request
+from billing.invoice.plans import ChargeKind
+from billing.invoice.postings import owed
 from billing.store.clickhouse import Ledger
 from billing.store.credits import Agreed, compare, issue_agreed, issue_proposed, propose
 from billing.store.engine_time import write_engine_time

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from billing.documents.json_file import invoice_json
-from billing.invoice import Invoice
+from billing.invoice.invoice import Invoice
 from billing.store.clickhouse import Ledger
 from billing.store.engine_time import write_engine_time
 from billing.store.errors import IssueLost

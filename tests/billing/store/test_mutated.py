@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from billing.periods import to_ns
+from billing.exact.periods import to_ns
 from billing.store.clickhouse import Ledger
 from billing.store.ingest import ingest
 from billing.store.sorting import Sorted, sort

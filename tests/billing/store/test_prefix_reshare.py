@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from billing.explain import AttemptId, AttemptTime
+from billing.invoice.explain import AttemptId, AttemptTime
 from billing.store.catalog_history import remember_catalog
 from billing.store.clickhouse import Ledger
 from billing.store.engine_time import write_engine_time

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from billing.attempts import Life
+from billing.cost.attempts import Life
 from billing.store.clickhouse import Ledger
 from billing.store.ingest import ingest
 from billing.store.usage import Booked, Candidate, book, book_lost, book_spans

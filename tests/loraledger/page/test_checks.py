@@ -8,9 +8,9 @@ import pytest
 
 from alerts.promises import DEFAULT
 from alerts.rules import alerts
-from billing.blocks import Block, Kind
-from billing.close import MonthState
-from billing.reconcile import OWNERS, Reconciliation
+from billing.close.blocks import Block, Kind
+from billing.close.month import MonthState
+from billing.close.reconcile import OWNERS, Reconciliation
 from loraledger.page.checks import ledger_alerts, prometheus_alerts
 from loraledger.page.view import Money, Severity
 

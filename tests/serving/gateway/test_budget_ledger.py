@@ -10,7 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from billing.periods import to_datetime
+from billing.exact.periods import to_datetime
 from billing.store.clickhouse import Ledger
 from billing.store.engine_time import write_engine_time
 from billing.store.finance import month_window, publish_snapshot

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from billing.counters import SEVERAL, Counted, explain
+from billing.close.counters import SEVERAL, Counted, explain
 from telemetry.engine_time import EngineCounters
 from telemetry.usage import Status, UsageRecord
 

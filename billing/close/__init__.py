@@ -1,0 +1,1 @@
+"""When a month may be closed, and what keeps whom waiting."""

@@ -1,0 +1,88 @@
+"""When a billing month may be closed, for whom, and which documents with which numbers it gets. Pure decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Final
+
+from billing.close.blocks import Block, Kind, blocked
+from billing.exact.periods import BillingMonth, to_datetime
+from billing.invoice.invoice import Invoice, issue_invoice
+
+CLOSE_WITHIN_NS: Final = (3 * 24 + 12) * 3_600_000_000_000
+"""A month is closed on its 72nd hour after, in the morning; by noon (UTC) it should be done."""
+
+GRACE_NS: Final = 72 * 3_600_000_000_000
+"""After a month (UTC) is over, late records are awaited this long before its invoices are issued."""
+
+
+@dataclass(frozen=True, slots=True)
+class MonthState:
+    """What the ledger knows of a month that should be closed. `end_ns` is when it is over for its latest tenant (UTC)."""
+
+    month: str
+    end_ns: int
+    blocks: Sequence[Block] = ()
+    """What is not as it must be, and whom it touches."""
+
+    def count(self, *kinds: Kind) -> int:
+        """How many entries, numbers or hours the findings of these kinds are about."""
+        return sum(block.records or 0 for block in self.blocks if block.kind in kinds)
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """A month after closing: all its invoices, and by tenant what kept the others from theirs."""
+
+    month: str
+    invoices: Sequence[Invoice]
+    blocks: Sequence[Block] = ()
+    """Everything found, also what touches nobody or only tenants that have their invoice."""
+
+    @property
+    def blocked(self) -> dict[str, list[Block]]:
+        """Who has no invoice because of what."""
+        return blocked(self.blocks, [invoice.tenant for invoice in self.invoices])
+
+
+def refusals(state: MonthState, now_ns: int, grace_ns: int = 0) -> list[str]:
+    """Why the month can be closed for nobody yet: it is not over, or late records are awaited `grace_ns` after its end in UTC."""
+    open_until = BillingMonth(state.month).end_ns + grace_ns
+    if now_ns < state.end_ns:
+        return [
+            f"the month is not over: its last tenant's time zone ends it at {to_datetime(state.end_ns).isoformat()}"
+        ]
+    if now_ns < open_until:
+        return [
+            f"grace: late records are awaited until {to_datetime(open_until).isoformat()}; close without grace to issue now"
+        ]
+    return []
+
+
+def overdue_ns(oldest_open: str, now_ns: int) -> int:
+    """How long the oldest month that is not closed (none: an empty text) should have been; 0 when that is not yet due."""
+    if not oldest_open:
+        return 0
+    return max(0, now_ns - BillingMonth(oldest_open).end_ns - CLOSE_WITHIN_NS)
+
+
+def free_sequence(taken: Iterable[str], series: str, year: int) -> int:
+    """First free number of a series and year, given the numbers issued so far: one above the highest."""
+    prefix = f"{series}-{year}-"
+    return max((int(number.removeprefix(prefix)) for number in taken if number.startswith(prefix)), default=0) + 1
+
+
+def numbered(drafts: Iterable[Invoice], series: str, first: int, issued_on: date) -> list[Invoice]:
+    """The drafts as issued invoices: numbers from `first` on by rank in the order of tenant ids, so without gaps.
+
+    A pure function: two that close the same month from the same ledger make the same documents, to the byte.
+    """
+    ranked = sorted(drafts, key=lambda draft: draft.tenant)
+    return [issue_invoice(draft, series, first + rank, issued_on) for rank, draft in enumerate(ranked)]
+
+
+def charges_something(draft: Invoice) -> bool:
+    """Whether a document is due at all: a month in which nothing is charged, not even a fraction of a cent, has none."""
+    return any(line.exact or line.amount for line in draft.lines)

@@ -1,0 +1,295 @@
+"""Opens an invoice line to the attempts behind it, and an attempt to the lines it is on: exact, with rounding as a row. No I/O."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final, NamedTuple
+
+from billing.cost.attribution import TenantCost
+from billing.cost.facts import COLD, TenantQuarter
+from billing.errors import ExplanationInvalid
+from billing.exact.money import COST_QUANTUM, allocate, negated, product, total, trimmed
+from billing.exact.quantities import GPU_HOUR_QUANTUM
+from billing.invoice.invoice import Invoice
+from billing.invoice.lines import Line
+from billing.invoice.plans import ChargeKind
+
+NO_ATTEMPT: Final = "measured time that no attempt is known for"
+NO_FOLLOWER: Final = "adapter loads that no attempt of the month followed"
+MEMORY: Final = "idle time carried for adapter memory"
+AGREED: Final = "agreed in the contract, used or not"
+LATER: Final = "learned since the invoice was cut off"
+EARLIER: Final = "usage of an earlier month: explain the invoice that this line corrects"
+ROUND: Final = "rounding among lines"
+
+_TERMS: Final = (ChargeKind.BASE, ChargeKind.LORA, ChargeKind.CACHE, ChargeKind.COLD)
+_TOKENS: Final = (ChargeKind.INPUT, ChargeKind.CACHED_INPUT, ChargeKind.OUTPUT)
+_SHARED: Final = (ChargeKind.DISCOUNT, ChargeKind.COVERED, ChargeKind.OVERAGE)
+_NOBODY: Final = {
+    ChargeKind.MINIMUM: AGREED,
+    ChargeKind.COMMITMENT: AGREED,
+    ChargeKind.ROUNDING: ROUND,
+    ChargeKind.CORRECTION: EARLIER,
+}
+
+
+class AttemptId(NamedTuple):
+    """An attempt's identity (`emitter`, `seq`), and what people know it by."""
+
+    emitter: str
+    seq: int
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptQuarter:
+    """One attempt's part of one `TenantQuarter` (same adapter, engine, status and start): its identity is both together.
+
+    Nanoseconds are engine wall time. Tokens, and `requests` = 1, stand in the quarter hour in which the attempt finished.
+    """
+
+    attempt: AttemptId
+    adapter: str
+    engine: str
+    status: str
+    start_ns: int
+    base_ns: int = 0
+    adapter_ns: int = 0
+    kv_saved_base_ns: int = 0
+    kv_saved_adapter_ns: int = 0
+    requests: int = 0
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+
+
+class AttemptTime(NamedTuple):
+    """Engine time of one attempt: what was measured (None: it has no figures), and the zero-sum line of shared prefixes.
+
+    Only the measured time is on invoices; with the line it is what the attempt would have had, if all who used a prefix had shared it.
+    """
+
+    attempt: AttemptId
+    measured_ns: int | None
+    reshare_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What an attempt has of a line: `quantity` in the line's unit, `amount` in the invoice's currency, unrounded.
+
+    `attempt` is None for a part that belongs to none; `why` says why.
+    """
+
+    attempt: AttemptId | None
+    why: str | None
+    quantity: Decimal
+    amount: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """A line opened: `shares` and `rounding` sum to its amount exactly. `rounding` is less than a minor unit."""
+
+    line: Line
+    shares: tuple[Share, ...]
+    rounding: Decimal
+
+    def check(self) -> None:
+        """Raise ExplanationInvalid unless shares and rounding come to the line's amount."""
+        if (found := total((*(share.amount for share in self.shares), self.rounding))) != self.line.amount:
+            raise ExplanationInvalid(
+                f"could not explain line {self.line.position}: it is {self.line.amount}, its parts come to {found}"
+            )
+
+
+Owner = AttemptId | str
+"""An attempt, or why there is none."""
+Quantities = dict[Owner, Decimal]
+
+
+def explain_invoice(
+    invoice: Invoice, rows: Iterable[TenantCost], attempts: Iterable[AttemptQuarter]
+) -> tuple[Explained, ...]:
+    """Every line of the invoice opened, in order.
+
+    `rows` are the tenant's cost rows of the month and `attempts` their parts by attempt, both as known at the cut-off;
+    with rows as known later, what is new stands in shares of its own (LATER). Row quantities are dealt by nanoseconds in
+    steps of 1e-12 GPU-hours, adapter loads by attempts, margin and discounts by what they are taken of. ExplanationInvalid
+    when a row or an attempt is another tenant's or has no row.
+    """
+    charged = {status.status for status in invoice.statuses if status.payer == "tenant"}
+    dealt = _Dealt([row for row in rows if _own(row, invoice)], list(attempts), charged)
+    opened: list[tuple[Line, Quantities]] = []
+    for line in invoice.lines:
+        opened.append((line, _open(line, dealt, opened, invoice)))
+    explained = tuple(_explained(line, quantities) for line, quantities in opened)
+    for one in explained:
+        one.check()
+    return explained
+
+
+def explain_request(explained: Iterable[Explained], request_id: str) -> list[tuple[Line, Share]]:
+    """The lines on which a request is, with its share of each, all its attempts; empty when it was charged nothing."""
+    return [
+        (one.line, share)
+        for one in explained
+        for share in one.shares
+        if share.attempt is not None and share.attempt.request_id == request_id
+    ]
+
+
+class _Dealt:
+    """The rows that the tenant pays, dealt over their attempts: by term, GPU type and price; and tokens."""
+
+    def __init__(self, rows: Sequence[TenantCost], attempts: Sequence[AttemptQuarter], charged: set[str]) -> None:
+        parts: defaultdict[tuple[object, ...], list[AttemptQuarter]] = defaultdict(list)
+        for part in attempts:
+            parts[part.adapter, part.engine, part.status, part.start_ns].append(part)
+        self.terms: defaultdict[tuple[ChargeKind, str, Decimal], Quantities] = defaultdict(dict)
+        self.tokens: defaultdict[ChargeKind, Counter[Owner]] = defaultdict(Counter)
+        self.measured: Counter[Owner] = Counter()
+        followers: defaultdict[str, Counter[Owner]] = defaultdict(Counter)
+        for part in attempts:
+            if part.requests and part.engine:
+                followers[part.adapter][part.attempt] += part.requests
+        known = set()
+        for row in rows:
+            quarter = row.quarter
+            key = quarter.adapter, quarter.engine, quarter.status, quarter.start_ns
+            known.add(key)
+            own = parts.get(key, [])
+            for part in own:
+                self.measured[part.attempt] += (part.base_ns + part.adapter_ns) * row.gpu_count
+            if quarter.status == COLD:
+                self._give(ChargeKind.COLD, row, row.t_cold_gpu_hours, followers[quarter.adapter], NO_FOLLOWER)
+            elif quarter.status in charged:
+                self._time(row, own)
+                self._count(row, own)
+        if strange := next((part for part in attempts if _key(part) not in known), None):
+            raise ExplanationInvalid(
+                f"could not explain attempt {strange.attempt.request_id}: there is no cost row of {strange.adapter} on "
+                f"{strange.engine}, {strange.status}, quarter {strange.start_ns}"
+            )
+
+    def _time(self, row: TenantCost, own: Sequence[AttemptQuarter]) -> None:
+        pots = (
+            (ChargeKind.BASE, row.base_gpu_hours, "base_ns"),
+            (ChargeKind.LORA, row.adapter_gpu_hours, "adapter_ns"),
+            (ChargeKind.BASE, row.kv_saved_base_gpu_hours, "kv_saved_base_ns"),
+            (ChargeKind.LORA, row.kv_saved_adapter_gpu_hours, "kv_saved_adapter_ns"),
+            (ChargeKind.CACHE, negated(row.kv_saved_base_gpu_hours), "kv_saved_base_ns"),
+            (ChargeKind.CACHE, negated(row.kv_saved_adapter_gpu_hours), "kv_saved_adapter_ns"),
+        )
+        for kind, quantity, name in pots:
+            weights: Counter[Owner] = Counter()
+            for part in own:
+                weights[part.attempt] += getattr(part, name)
+            weights[NO_ATTEMPT] = _rest(row, name, getattr(row.quarter, name), weights.total())
+            self._give(kind, row, quantity, weights, NO_ATTEMPT)
+
+    def _give(
+        self, kind: ChargeKind, row: TenantCost, quantity: Decimal, weights: Mapping[Owner, int], nobody: str
+    ) -> None:
+        pot = self.terms[kind, row.gpu_type, trimmed(row.price)]
+        _add(pot, _split(quantity, weights, nobody, GPU_HOUR_QUANTUM))
+
+    def _count(self, row: TenantCost, own: Sequence[AttemptQuarter]) -> None:
+        for kind in _TOKENS:
+            counts = self.tokens[kind]
+            for part in own:
+                counts[part.attempt] += _tokens(part, kind)
+            whole = _tokens(row.quarter, kind)
+            counts[NO_ATTEMPT] += _rest(row, kind.value, whole, sum(_tokens(part, kind) for part in own))
+
+
+def _tokens(of: TenantQuarter | AttemptQuarter, kind: ChargeKind) -> int:
+    if kind is ChargeKind.INPUT:
+        return of.input_tokens - of.cached_tokens
+    return of.cached_tokens if kind is ChargeKind.CACHED_INPUT else of.output_tokens
+
+
+def _rest(row: TenantCost, what: str, whole: int, parts: int) -> int:
+    if parts > whole:
+        raise ExplanationInvalid(
+            f"could not explain {what} of {row.quarter.adapter} on {row.quarter.engine}, quarter {row.quarter.start_ns}: "
+            f"its row has {whole}, its attempts {parts}"
+        )
+    return whole - parts
+
+
+def _open(line: Line, dealt: _Dealt, before: Sequence[tuple[Line, Quantities]], invoice: Invoice) -> Quantities:
+    """Who has how much of the line's quantity; what the rows do not account for is LATER's."""
+    found: Quantities
+    if line.kind in _TERMS:
+        found = dict(dealt.terms[line.kind, line.gpu_type or "", line.unit_price])
+    elif line.kind in _TOKENS:
+        found = {owner: Decimal(count).scaleb(-6) for owner, count in dealt.tokens[line.kind].items()}
+    elif line.kind is ChargeKind.IDLE:
+        by_time = invoice.idle_policy == "usage"
+        found = _split(line.quantity, dealt.measured if by_time else Counter[Owner](), MEMORY, GPU_HOUR_QUANTUM)
+    elif line.kind is ChargeKind.MARGIN:
+        found = {}
+        for cost, quantities in before:
+            _add(found, {owner: product(quantity, cost.unit_price) for owner, quantity in quantities.items()})
+    elif line.kind in _SHARED:
+        usage: Quantities = {}
+        for used, quantities in before:
+            if used.kind not in _SHARED and used.kind not in _NOBODY:
+                _add(usage, {owner: _worth(used, quantity) for owner, quantity in quantities.items()})
+        found = _split(line.quantity, {o: max(w, Decimal(0)) for o, w in usage.items()}, AGREED, COST_QUANTUM)
+    else:
+        found = {_NOBODY[line.kind]: line.quantity}
+    if missing := total((line.quantity, negated(total(found.values())))):
+        _add(found, {LATER: missing})
+    return {owner: quantity for owner, quantity in found.items() if quantity}
+
+
+def _explained(line: Line, quantities: Quantities) -> Explained:
+    shares = tuple(
+        Share(None, owner, quantity, _worth(line, quantity))
+        if isinstance(owner, str)
+        else Share(owner, None, quantity, _worth(line, quantity))
+        for owner, quantity in sorted(quantities.items(), key=lambda item: _rank(item[0]))
+    )
+    return Explained(line, shares, total((line.amount, negated(total(share.amount for share in shares)))))
+
+
+def _worth(line: Line, quantity: Decimal) -> Decimal:
+    exact = product(quantity, line.unit_price)
+    return trimmed(exact if line.exchange_rate is None else product(exact, line.exchange_rate))
+
+
+def _split(
+    quantity: Decimal, weights: Mapping[Owner, int] | Mapping[Owner, Decimal], nobody: str, quantum: Decimal
+) -> Quantities:
+    """Dealt by weight, exactly; all of it to `nobody` when there is no weight."""
+    owners = sorted((owner for owner, weight in weights.items() if weight), key=_rank)
+    if not owners:
+        return {nobody: quantity} if quantity else {}
+    return dict(zip(owners, allocate(quantity, [weights[owner] for owner in owners], quantum), strict=True))
+
+
+def _rank(owner: Owner) -> tuple[bool, Owner]:
+    """Attempts in the order of their identity, then what belongs to none."""
+    return isinstance(owner, str), owner
+
+
+def _add(pot: dict[Owner, Decimal], more: Mapping[Owner, Decimal]) -> None:
+    for owner, quantity in more.items():
+        pot[owner] = total((pot.get(owner, Decimal(0)), quantity))
+
+
+def _key(part: AttemptQuarter) -> tuple[object, ...]:
+    return part.adapter, part.engine, part.status, part.start_ns
+
+
+def _own(row: TenantCost, invoice: Invoice) -> bool:
+    if row.quarter.tenant != invoice.tenant:
+        raise ExplanationInvalid(
+            f"could not explain invoice {invoice.number or invoice.month} of {invoice.tenant}: a row belongs to {row.quarter.tenant}"
+        )
+    return True

@@ -1,0 +1,212 @@
+"""Double-entry postings of issued documents: every document balances, every posting is chained to the one before. No I/O."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from decimal import Decimal
+from typing import Final, Literal
+
+from billing.close.acceptance import Acceptance
+from billing.errors import PostingInvalid
+from billing.exact.canonical import to_plain
+from billing.exact.money import minor_units, negated, round_currency, total, trimmed
+from billing.invoice.credit import CreditNote
+from billing.invoice.invoice import Invoice
+
+RECEIVABLE: Final = "receivable"
+REVENUE: Final = "revenue"
+TAX: Final = "tax"
+CARRIED: Final = "carried"
+"""What the provider takes on: the cost of gaps that were accepted."""
+UNBILLED: Final = "unbilled"
+"""Its other side: use that no tenant is billed for."""
+FIRST: Final = ""
+"""What the first posting of a ledger is chained to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Posting:
+    """One side of a document in its currency: either `debit` or `credit` is not 0, neither is negative.
+
+    Its identity is (`document`, `entry`). `account` is `receivable` (what the tenant owes; the document's gross), `revenue`
+    (one posting per document line, by `item`) or `tax` (one per rate); for an accepted gap `carried` and `unbilled`. `billing_month` is when it was used: for a
+    correction line the month that it corrects. `invoice` is the invoice that is raised or lowered: the document itself, or
+    the one that it corrects or credits. `hash` is SHA-256 over `previous_hash` and everything else, with amounts at the
+    currency's minor unit, so that it does not depend on how many decimals a store hands back.
+    """
+
+    document: str
+    entry: int
+    kind: Literal["invoice", "credit_note", "acceptance"]
+    account: str
+    line: int | None
+    item: str | None
+    rate: Decimal | None
+    tenant: str
+    billing_month: str
+    booked_on: date
+    invoice: str
+    currency: str
+    debit: Decimal
+    credit: Decimal
+    previous_hash: str
+    hash: str
+
+    @property
+    def amount(self) -> Decimal:
+        """Debit minus credit."""
+        return total((self.debit, negated(self.credit)))
+
+
+def invoice_postings(invoice: Invoice, previous_hash: str) -> tuple[Posting, ...]:
+    """The tenant owes the gross amount; each line is revenue, each tax rate is owed on. Lines of 0 have no posting.
+
+    `previous_hash` is that of the ledger's last posting, or FIRST. PostingInvalid when the invoice is not issued.
+    """
+    if not invoice.number or not invoice.issued_on:
+        raise PostingInvalid(f"could not post {invoice.tenant}'s {invoice.month}: it is not issued")
+    blank = _blank(invoice.number, "invoice", invoice, invoice.issued_on, invoice.number)
+    lines = [
+        replace(
+            blank,
+            account=REVENUE,
+            line=line.position,
+            item=line.kind.value,
+            invoice=line.corrects.number if line.corrects else invoice.number,
+            billing_month=line.corrects.month if line.corrects else invoice.month,
+            credit=line.amount,
+        )
+        for line in invoice.lines
+    ]
+    taxes = [replace(blank, account=TAX, rate=group.rate, credit=group.amount) for group in invoice.taxes]
+    return _chained([replace(blank, debit=invoice.gross), *lines, *taxes], previous_hash)
+
+
+def credit_note_postings(note: CreditNote, previous_hash: str) -> tuple[Posting, ...]:
+    """The invoice's postings the other way round, as far as it is credited; lines are those of the credit note."""
+    if not note.number or not note.issued_on:
+        raise PostingInvalid(f"could not post the credit note on {note.invoice}: it is not issued")
+    blank = _blank(note.number, "credit_note", note, note.issued_on, note.invoice)
+    lines = [
+        replace(blank, account=REVENUE, line=line.position, item=line.kind.value, debit=line.amount)
+        for line in note.lines
+    ]
+    taxes = [replace(blank, account=TAX, rate=group.rate, debit=group.amount) for group in note.taxes]
+    return _chained([replace(blank, credit=note.gross), *lines, *taxes], previous_hash)
+
+
+def acceptance_postings(acceptance: Acceptance, previous_hash: str) -> tuple[Posting, ...]:
+    """The provider carries what is at stake, and no tenant is billed for it. Both postings are there, also for nothing."""
+    blank = replace(
+        _blank(acceptance.number, "acceptance", acceptance, acceptance.issued_on, ""), item=acceptance.kind.value
+    )
+    cost = acceptance.cost
+    sides = [replace(blank, account=CARRIED, debit=cost), replace(blank, account=UNBILLED, credit=cost)]
+    return _linked([_positive(side) for side in sides], previous_hash)
+
+
+def balance(postings: Iterable[Posting]) -> dict[str, Decimal]:
+    """Debit minus credit by currency; each is 0 or a document is broken."""
+    sums: defaultdict[str, list[Decimal]] = defaultdict(list)
+    for posting in postings:
+        sums[posting.currency].append(posting.amount)
+    return {currency: total(amounts) for currency, amounts in sorted(sums.items())}
+
+
+def owed(postings: Iterable[Posting], document: str | None = None) -> dict[str, Decimal]:
+    """What tenants owe by currency: the gross amount of one document (negative for a credit note), or of all."""
+    return balance(
+        posting for posting in postings if posting.account == RECEIVABLE and document in (None, posting.document)
+    )
+
+
+def broken_postings(postings: Sequence[Posting], previous_hash: str = FIRST) -> list[str]:
+    """What is wrong with a ledger in its order, one line each: broken links, unbalanced or interrupted documents."""
+    found = []
+    for posting in postings:
+        if posting.previous_hash != previous_hash or posting.hash != _hash(posting):
+            found.append(f"{posting.document}, entry {posting.entry}: the chain is broken")
+        previous_hash = posting.hash
+    for document, own in _by_document(postings):
+        if any(balance(own).values()):
+            found.append(f"{document}: debits and credits differ by {balance(own)}")
+        if [posting.entry for posting in own] != list(range(1, len(own) + 1)):
+            found.append(f"{document}: entries are missing or out of order")
+    return found
+
+
+def _by_document(postings: Iterable[Posting]) -> Iterator[tuple[str, list[Posting]]]:
+    parts: defaultdict[str, list[Posting]] = defaultdict(list)
+    for posting in postings:
+        parts[posting.document].append(posting)
+    yield from parts.items()
+
+
+def _blank(
+    number: str,
+    kind: Literal["invoice", "credit_note", "acceptance"],
+    document: Invoice | CreditNote | Acceptance,
+    booked_on: date,
+    invoice: str,
+) -> Posting:
+    nothing = Decimal(0)
+    return Posting(
+        document=number,
+        entry=0,
+        kind=kind,
+        account=RECEIVABLE,
+        line=None,
+        item=None,
+        rate=None,
+        tenant=document.tenant,
+        billing_month=document.month,
+        booked_on=booked_on,
+        invoice=invoice,
+        currency=document.currency,
+        debit=nothing,
+        credit=nothing,
+        previous_hash=FIRST,
+        hash="",
+    )
+
+
+def _chained(postings: Sequence[Posting], previous_hash: str) -> tuple[Posting, ...]:
+    return _linked([_positive(posting) for posting in postings if posting.amount], previous_hash)
+
+
+def _linked(postings: Sequence[Posting], previous_hash: str) -> tuple[Posting, ...]:
+    chained: list[Posting] = []
+    for posting in postings:
+        linked = replace(posting, entry=len(chained) + 1, previous_hash=previous_hash)
+        chained.append(replace(linked, hash=_hash(linked)))
+        previous_hash = chained[-1].hash
+    if any(balance(chained).values()):
+        raise PostingInvalid(f"could not post {postings[0].document}: debits and credits differ by {balance(chained)}")
+    return tuple(chained)
+
+
+def _positive(posting: Posting) -> Posting:
+    """A negative debit is a credit, and the other way round; amounts have the currency's minor units."""
+    amount, nothing = (
+        round_currency(posting.amount, posting.currency),
+        Decimal(0).scaleb(-minor_units(posting.currency)),
+    )
+    debit, credit = (amount, nothing) if amount > 0 else (nothing, negated(amount))
+    return replace(posting, debit=debit, credit=credit)
+
+
+def _hash(posting: Posting) -> str:
+    plain = replace(
+        posting,
+        debit=round_currency(posting.debit, posting.currency),
+        credit=round_currency(posting.credit, posting.currency),
+        rate=None if posting.rate is None else trimmed(posting.rate),
+        hash="",
+    )
+    content = json.dumps(to_plain(plain), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(f"{posting.previous_hash}\n{content}".encode()).hexdigest()

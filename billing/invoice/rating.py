@@ -1,0 +1,224 @@
+"""What one tenant's month costs, and what its plan charges for it; every digit kept, rounding is the invoice's."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from decimal import Decimal
+from typing import Literal
+
+from billing.cost.attribution import IdlePolicy, IdleTime, TenantCost
+from billing.cost.facts import COLD
+from billing.errors import PayerMissing, RowsInvalid
+from billing.exact.money import plain, product, total, trimmed
+from billing.invoice.plans import Charge, plan_charges
+from billing.invoice.prices import book_hash
+from catalog.model import PriceBook, Tenant
+
+Payer = Literal["tenant", "provider"]
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One term of the cost formula. `gpu_ns` is engine nanoseconds x GPUs; `cost` is exact."""
+
+    gpu_ns: int
+    gpu_hours: Decimal
+    cost: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class CostStatement:
+    """The formula T_B + T_A - T_kv + T_cold of some rows; `t_kv` is positive and estimated, `measured` is the result."""
+
+    t_b: Term
+    t_a: Term
+    t_kv: Term
+    t_cold: Term
+    measured: Term
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterCost:
+    """One adapter's part of a tenant's month. `charged` is what the plan charges for it before rounding, idle and minimum."""
+
+    adapter: str
+    requests: int
+    input_tokens: int
+    cached_tokens: int
+    output_tokens: int
+    statement: CostStatement
+    charged: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class StatusCost:
+    """Attempts that ended with one status: their attributed cost, and who pays for it by the price book's table."""
+
+    status: str
+    payer: Payer
+    requests: int
+    gpu_hours: Decimal
+    cost: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class RatedTenant:
+    """A tenant's month: attributed cost of every row, and the charges of its plan for those that it pays.
+
+    Amounts are in `currency`, the price book's. `ledger_hash` is the SHA-256 of the rows, so that an invoice can be traced
+    to exactly the facts it was made from; `price_book_hash` is that of the prices.
+    """
+
+    tenant: str
+    currency: str
+    plan: Literal["cost_plus", "per_token"]
+    minimum: Decimal
+    price_book: str
+    price_book_hash: str
+    idle_policy: IdlePolicy
+    idle: tuple[IdleTime, ...]
+    charges: tuple[Charge, ...]
+    statement: CostStatement
+    adapters: tuple[AdapterCost, ...]
+    statuses: tuple[StatusCost, ...]
+    ledger_hash: str
+
+    @property
+    def requests(self) -> int:
+        """Attempts, of every status."""
+        return sum(adapter.requests for adapter in self.adapters)
+
+    @property
+    def output_tokens(self) -> int:
+        """Delivered output tokens, of every status."""
+        return sum(adapter.output_tokens for adapter in self.adapters)
+
+    @property
+    def amount(self) -> Decimal:
+        """Sum of the charges, unrounded, before the minimum."""
+        return total(charge.amount for charge in self.charges)
+
+
+def rate_tenant(
+    tenant: Tenant, rows: Sequence[TenantCost], book: PriceBook, idle: Sequence[IdleTime] = ()
+) -> RatedTenant:
+    """Apply the tenant's plan to its cost rows of one billing month; `idle` is its share from `share_idle`.
+
+    Cost is attributed for every row; charges follow `book.charged` by status, and shared adapter loads (COLD) are the
+    tenant's. `cost_plus` charges the terms, the idle share and the margin on both; `per_token` charges tokens only.
+    Raises PayerMissing, and RowsInvalid when a row is another tenant's, is there twice, or has more
+    cached than input tokens.
+    """
+    _check_rows(tenant, rows)
+    payers = {status: _payer(tenant, status, book) for status in sorted({row.quarter.status for row in rows})}
+    charged = [row for row in rows if payers[row.quarter.status] == "tenant"]
+    return RatedTenant(
+        tenant=tenant.id,
+        currency=book.currency,
+        plan=tenant.plan.kind,
+        minimum=trimmed(tenant.plan.minimum),
+        price_book=book.version,
+        price_book_hash=book_hash(book),
+        idle_policy=book.idle,
+        idle=tuple(IdleTime(part.gpu_type, trimmed(part.price), trimmed(part.gpu_hours)) for part in idle),
+        charges=tuple(plan_charges(tenant.plan, charged, idle, book.currency)),
+        statement=_statement(rows),
+        adapters=tuple(_adapter(tenant, name, part, payers, book.currency) for name, part in _by_adapter(rows)),
+        statuses=tuple(_status(status, payer, rows) for status, payer in payers.items()),
+        ledger_hash=ledger_hash(rows),
+    )
+
+
+def ledger_hash(rows: Iterable[TenantCost]) -> str:
+    """SHA-256 (hex) of the rows in canonical JSON: sorted, fixed decimals; the same rows in any order hash the same."""
+    plain_rows = [
+        asdict(row.quarter)
+        | {"gpu_type": row.gpu_type, "gpu_count": row.gpu_count, "price": plain(row.price, 18)}
+        | {part: plain(getattr(row, part), 12) for part in ("base_gpu_hours", "adapter_gpu_hours", "cold_gpu_hours")}
+        for row in rows
+    ]
+    lines = sorted(json.dumps(row, sort_keys=True, separators=(",", ":")) for row in plain_rows)
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def _check_rows(tenant: Tenant, rows: Sequence[TenantCost]) -> None:
+    seen: Counter[tuple[object, ...]] = Counter()
+    for row in rows:
+        quarter = row.quarter
+        where = f"could not rate tenant {tenant.id}: row of {quarter.adapter} on {quarter.engine}, {quarter.status}, quarter {quarter.start_ns}"
+        if quarter.tenant != tenant.id:
+            raise RowsInvalid(f"{where} belongs to tenant {quarter.tenant}")
+        seen[quarter.start_ns, quarter.engine, quarter.adapter, quarter.status] += 1
+        if seen[quarter.start_ns, quarter.engine, quarter.adapter, quarter.status] > 1:
+            raise RowsInvalid(f"{where} is there twice")
+        if quarter.cached_tokens > quarter.input_tokens:
+            raise RowsInvalid(f"{where} has {quarter.cached_tokens} cached of {quarter.input_tokens} input tokens")
+
+
+def _payer(tenant: Tenant, status: str, book: PriceBook) -> Payer:
+    if status == COLD:
+        return "tenant"
+    payer = next((payer for named, payer in book.charged.items() if named == status), None)
+    if payer is None:
+        raise PayerMissing(tenant.id, status, book.version)
+    return payer
+
+
+def _term(gpu_ns: int, gpu_hours: Iterable[Decimal], costs: Iterable[Decimal]) -> Term:
+    return Term(gpu_ns, trimmed(total(gpu_hours)), trimmed(total(costs)))
+
+
+def _statement(rows: Sequence[TenantCost]) -> CostStatement:
+    ns = {
+        "t_b": sum((r.quarter.base_ns + r.quarter.kv_saved_base_ns) * r.gpu_count for r in rows),
+        "t_a": sum((r.quarter.adapter_ns + r.quarter.kv_saved_adapter_ns) * r.gpu_count for r in rows),
+        "t_kv": sum((r.quarter.kv_saved_base_ns + r.quarter.kv_saved_adapter_ns) * r.gpu_count for r in rows),
+        "t_cold": sum(r.quarter.cold_ns * r.gpu_count for r in rows),
+    }
+    terms = {
+        name: _term(
+            gpu_ns,
+            (getattr(r, f"{name}_gpu_hours") for r in rows),
+            (product(getattr(r, f"{name}_gpu_hours"), r.price) for r in rows),
+        )
+        for name, gpu_ns in ns.items()
+    }
+    measured = sum(r.quarter.measured_ns * r.gpu_count for r in rows)
+    return CostStatement(**terms, measured=_term(measured, (r.gpu_hours for r in rows), (r.cost for r in rows)))
+
+
+def _by_adapter(rows: Sequence[TenantCost]) -> Iterable[tuple[str, list[TenantCost]]]:
+    parts: defaultdict[str, list[TenantCost]] = defaultdict(list)
+    for row in rows:
+        parts[row.quarter.adapter].append(row)
+    return sorted(parts.items())
+
+
+def _adapter(
+    tenant: Tenant, name: str, rows: Sequence[TenantCost], payers: dict[str, Payer], currency: str
+) -> AdapterCost:
+    charged = [row for row in rows if payers[row.quarter.status] == "tenant"]
+    return AdapterCost(
+        adapter=name,
+        requests=sum(row.quarter.requests for row in rows),
+        input_tokens=sum(row.quarter.input_tokens for row in rows),
+        cached_tokens=sum(row.quarter.cached_tokens for row in rows),
+        output_tokens=sum(row.quarter.output_tokens for row in rows),
+        statement=_statement(rows),
+        charged=trimmed(total(charge.amount for charge in plan_charges(tenant.plan, charged, (), currency))),
+    )
+
+
+def _status(status: str, payer: Payer, rows: Sequence[TenantCost]) -> StatusCost:
+    part = [row for row in rows if row.quarter.status == status]
+    return StatusCost(
+        status,
+        payer,
+        requests=sum(row.quarter.requests for row in part),
+        gpu_hours=trimmed(total(row.gpu_hours for row in part)),
+        cost=trimmed(total(row.cost for row in part)),
+    )
