@@ -24,12 +24,12 @@ from string import Template
 from typing import Final
 
 from billing.store.clickhouse import Ledger
-from billing.store.engine_time import write_engine_time
+from billing.store.cost.engine_time import write_engine_time
+from billing.store.cost.tenant_cost import write_tenant_cost
 from billing.store.finance import month_window
 from billing.store.focus import focus_file, write_charges
-from billing.store.invoices import issue_month
+from billing.store.invoice.invoices import issue_month
 from billing.store.migrate import migrate
-from billing.store.tenant_cost import write_tenant_cost
 from catalog.load import load
 from telemetry.engine_time import EngineSession, SessionEvent
 from telemetry.names import EventName

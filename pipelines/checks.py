@@ -11,9 +11,9 @@ from datetime import datetime
 from typing import Final
 
 from billing.exact.periods import to_datetime
-from billing.store.counters import unexplained
+from billing.store.close.counters import unexplained
+from billing.store.close.gaps import stream_gaps
 from billing.store.finance import reconciliation, waiting
-from billing.store.gaps import stream_gaps
 from pipelines.work import Window, Work
 
 

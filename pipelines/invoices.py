@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from billing.close.blocks import told
 from billing.documents.press import Press
 from billing.store.focus import write_charges
-from billing.store.invoices import close_month, take_on, write_drafts
-from billing.store.printing import Printed, printed
+from billing.store.invoice.invoices import close_month, take_on, write_drafts
+from billing.store.invoice.printing import Printed, printed
 from pipelines.documents import write_documents
 from pipelines.steps import Figures
 from pipelines.work import Work

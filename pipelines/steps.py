@@ -11,12 +11,12 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from billing.store.catalog_history import remember_catalog
-from billing.store.derivations import Derived, remember_derivation
-from billing.store.engine_time import engine_lives, write_cold_starts, write_engine_time
+from billing.store.cost.derivations import Derived, remember_derivation
+from billing.store.cost.engine_time import engine_lives, write_cold_starts, write_engine_time
+from billing.store.cost.tenant_cost import write_tenant_cost
 from billing.store.finance import publish_snapshot
-from billing.store.ingest import ingest
-from billing.store.tenant_cost import write_tenant_cost
-from billing.store.usage import book_lost, book_spans
+from billing.store.intake.ingest import ingest
+from billing.store.intake.usage import book_lost, book_spans
 from pipelines.work import Window, Work
 
 Figures = dict[str, Any]

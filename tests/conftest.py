@@ -14,16 +14,16 @@ import pytest
 from billing.invoice.credit import CreditNote, draft_credit_note, issue_credit_note, spread
 from billing.store.catalog_history import remember_catalog
 from billing.store.clickhouse import Ledger
-from billing.store.engine_time import write_cold_starts, write_engine_time
+from billing.store.cost.engine_time import write_cold_starts, write_engine_time
+from billing.store.cost.tenant_cost import write_tenant_cost
 from billing.store.finance import month_window
 from billing.store.focus import write_charges
-from billing.store.ingest import ingest
-from billing.store.invoices import issue_month, issued
-from billing.store.issuing import issue
+from billing.store.intake.ingest import ingest
+from billing.store.intake.usage import book_lost, book_spans
+from billing.store.invoice.invoices import issue_month, issued
+from billing.store.invoice.issuing import issue
+from billing.store.invoice.postings import post
 from billing.store.migrate import migrate
-from billing.store.postings import post
-from billing.store.tenant_cost import write_tenant_cost
-from billing.store.usage import book_lost, book_spans
 from catalog.load import load
 from catalog.model import Catalog
 from telemetry.engine_time import (

@@ -15,9 +15,9 @@ from billing.close.reconcile import OWNERS, Reconciliation
 from billing.cost.facts import HOUR_NS, PROVIDER
 from billing.exact.money import plain, product, ratio, total
 from billing.exact.periods import BillingMonth, to_datetime, to_ns
-from billing.store.blocks import open_blocks
 from billing.store.clickhouse import Ledger
-from billing.store.gaps import stream_gaps
+from billing.store.close.blocks import open_blocks
+from billing.store.close.gaps import stream_gaps
 from catalog.model import Catalog, CostPlus
 from telemetry.names import EventName
 

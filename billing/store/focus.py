@@ -14,7 +14,7 @@ from billing.focus.credits import credit_charges
 from billing.focus.model import ChargeRow, Document
 from billing.store import versions
 from billing.store.clickhouse import FileForm, Ledger
-from billing.store.tenant_cost import tenant_month
+from billing.store.cost.tenant_cost import tenant_month
 from catalog.model import Catalog
 
 Version = Literal["1.2", "1.4"]

@@ -17,7 +17,7 @@ from loraledger import console
 from loraledger.commands.options import CatalogFile, Dsn, Home, Json, open_books
 
 if TYPE_CHECKING:
-    from billing.store.ingest import IngestReport
+    from billing.store.intake.ingest import IngestReport
     from loraledger.books import Books
     from pipelines.invoices import Acceptances
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from billing.invoice.corrections import Difference
     from billing.invoice.credit import CreditNote
     from billing.store.clickhouse import Ledger
-    from billing.store.credits import Agreed
+    from billing.store.invoice.credits import Agreed
     from loraledger.books import Books
 
 Reason = Literal["usage_corrected", "price_corrected", "duplicate", "dispute", "goodwill", "void"]
@@ -63,7 +63,7 @@ def credit(
     if (void, net is not None, request is not None).count(True) > 1:
         raise console.fail("could not credit: give one of --net, --request and --void", console.INVALID)
     if void or net is not None or request is not None:
-        from billing.store.credits import Agreed
+        from billing.store.invoice.credits import Agreed
 
         what = Agreed(_amount(net), "void" if void else reason, explanation, request)
         _agreed(books, target, what, issue=issue, json=json)
@@ -73,7 +73,7 @@ def credit(
 
 def _known(books: Books, target: str, reason: Reason, explanation: str | None, *, issue: bool, json: bool) -> None:
     from billing.errors import DocumentFailed
-    from billing.store.credits import compare, issue_proposed, propose
+    from billing.store.invoice.credits import compare, issue_proposed, propose
 
     month, now = _month(books, target), books.clock()
     with console.err.status(f"deriving {month} as now known"):
@@ -107,7 +107,7 @@ def _known(books: Books, target: str, reason: Reason, explanation: str | None, *
 
 
 def _agreed(books: Books, number: str, what: Agreed, *, issue: bool, json: bool) -> None:
-    from billing.store.credits import agreed, issue_agreed
+    from billing.store.invoice.credits import agreed, issue_agreed
 
     now = books.clock()
     with books.open() as ledger:
@@ -132,7 +132,7 @@ def _amount(net: str | None) -> Decimal | None:
 
 
 def _month(books: Books, target: str) -> str:
-    from billing.store.issuing import issued_document
+    from billing.store.invoice.issuing import issued_document
 
     try:
         return BillingMonth(target).text
@@ -142,7 +142,7 @@ def _month(books: Books, target: str) -> str:
 
 
 def _numbers(ledger: Ledger, target: str) -> list[str]:
-    from billing.store.issuing import issued_invoices
+    from billing.store.invoice.issuing import issued_invoices
 
     return [one.number for one in issued_invoices(ledger, month=target)] or [target]
 
@@ -150,8 +150,8 @@ def _numbers(ledger: Ledger, target: str) -> list[str]:
 def _files(books: Books, ledger: Ledger, number: str) -> list[str]:
     """Write every credit note on the invoice, also those that a full disk left out before."""
     from billing.documents.press import Paper
-    from billing.store.issuing import issued_credit_notes, issued_document
-    from billing.store.printing import kept_files
+    from billing.store.invoice.issuing import issued_credit_notes, issued_document
+    from billing.store.invoice.printing import kept_files
     from pipelines.documents import write_credit_notes
 
     notes = issued_credit_notes(ledger, issued_document(ledger, number).tenant)

@@ -63,9 +63,9 @@ def explain(
     time of its attempts, and how it would be if all who used a stored prefix had shared it, which is on no invoice.
     """
     from billing.invoice.explain import explain_request
-    from billing.store.explain import explain as opened
-    from billing.store.explain import request_times
-    from billing.store.issuing import issued_document
+    from billing.store.invoice.explain import explain as opened
+    from billing.store.invoice.explain import request_times
+    from billing.store.invoice.issuing import issued_document
 
     with open_books(home, catalog, dsn).open() as ledger:
         invoice = issued_document(ledger, number).invoice()

@@ -11,7 +11,7 @@ from loraledger import console
 from loraledger.commands.options import CatalogFile, Dsn, Home, Json, open_books
 
 if TYPE_CHECKING:
-    from billing.store.quarantine import Waiting
+    from billing.store.intake.quarantine import Waiting
 
 _SHOWN = 12
 """Digits of an id: enough to name an entry, few enough to type."""
@@ -41,7 +41,7 @@ def entries(
     json: Json = False,
 ) -> None:
     """List what could not be booked, and why. Whom an open entry names gets no invoice of its month."""
-    from billing.store.quarantine import listed
+    from billing.store.intake.quarantine import listed
 
     if ctx.invoked_subcommand is not None:
         return
@@ -62,7 +62,7 @@ def release(
     json: Json = False,
 ) -> None:
     """Give entries up for good. They are kept with the reason (`--all` lists them) and block nobody any more."""
-    from billing.store.quarantine import release as give_up
+    from billing.store.intake.quarantine import release as give_up
 
     books = open_books(home, catalog, dsn)
     with books.open() as ledger:
@@ -75,7 +75,7 @@ def release(
 
 def retry(ids: Ids = None, catalog: CatalogFile = None, home: Home = None, dsn: Dsn = None, json: Json = False) -> None:
     """Take entries whose cause is gone: those named, or all. Exit code 1 when one still waits."""
-    from billing.store.retry import retry as again
+    from billing.store.intake.retry import retry as again
 
     books = open_books(home, catalog, dsn)
     with books.open() as ledger:

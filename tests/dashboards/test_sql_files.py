@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from billing.store.clickhouse import Ledger
-from billing.store.engine_time import write_cold_starts, write_engine_time
-from billing.store.ingest import ingest
-from billing.store.tenant_cost import write_tenant_cost
-from billing.store.usage import book_spans
+from billing.store.cost.engine_time import write_cold_starts, write_engine_time
+from billing.store.cost.tenant_cost import write_tenant_cost
+from billing.store.intake.ingest import ingest
+from billing.store.intake.usage import book_spans
 from catalog.model import Catalog
 from dashboards.sql_files import expand_macros, sql_queries
 from telemetry.engine_time import SessionEvent

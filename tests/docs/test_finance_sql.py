@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from billing.close.blocks import Block, Kind
-from billing.store.accepted import accept_gaps
 from billing.store.clickhouse import Ledger
+from billing.store.close.accepted import accept_gaps
 from catalog.model import Catalog
 
 PAGE = (Path(__file__).parents[2] / "docs" / "finance-sql.md").read_text()

@@ -25,12 +25,12 @@ import yaml
 from alerts.rules import metric_names_used as rules_metric_names
 from billing.exact.periods import to_ns
 from billing.store.clickhouse import Ledger
-from billing.store.engine_time import write_cold_starts, write_engine_time
+from billing.store.cost.engine_time import write_cold_starts, write_engine_time
+from billing.store.cost.tenant_cost import write_tenant_cost
 from billing.store.finance import publish_snapshot
-from billing.store.ingest import ingest
+from billing.store.intake.ingest import ingest
+from billing.store.intake.usage import book_spans
 from billing.store.migrate import migrate
-from billing.store.tenant_cost import write_tenant_cost
-from billing.store.usage import book_spans
 from catalog.load import load
 from dashboards.queries import metric_names_used as boards_metric_names
 from dashboards.queries import promql_queries

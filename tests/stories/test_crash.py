@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from billing.close.reconcile import Reconciliation
-from billing.store.ingest import IngestReport
+from billing.store.intake.ingest import IngestReport
 from loraledger.books import Books
 from loraledger.child import ServeProcess
 from loraledger.load import drive

@@ -21,7 +21,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from billing.store.clickhouse import Ledger
-from billing.store.ingest import ingest
+from billing.store.intake.ingest import ingest
 from catalog.model import Catalog
 from telemetry.forward import Both, Forwarder
 from telemetry.names import Attr, SpanName

@@ -19,16 +19,16 @@ from billing.invoice.credit import CreditNote
 from billing.invoice.invoice import Invoice
 from billing.store.catalog_history import remember_catalog
 from billing.store.clickhouse import Ledger
-from billing.store.credits import Agreed, issue_agreed
-from billing.store.engine_time import write_cold_starts, write_engine_time
+from billing.store.cost.engine_time import write_cold_starts, write_engine_time
+from billing.store.cost.tenant_cost import write_tenant_cost
 from billing.store.finance import month_state, month_window
 from billing.store.focus import Dataset, Version, focus_file, write_charges
-from billing.store.ingest import IngestReport, ingest
-from billing.store.invoices import issue_month
-from billing.store.printing import kept_files
-from billing.store.quarantine import Waiting, listed, release
-from billing.store.tenant_cost import write_tenant_cost
-from billing.store.usage import book_lost, book_spans
+from billing.store.intake.ingest import IngestReport, ingest
+from billing.store.intake.quarantine import Waiting, listed, release
+from billing.store.intake.usage import book_lost, book_spans
+from billing.store.invoice.credits import Agreed, issue_agreed
+from billing.store.invoice.invoices import issue_month
+from billing.store.invoice.printing import kept_files
 from catalog.load import load
 from catalog.model import Catalog
 from pipelines.documents import write_credit_notes, write_documents

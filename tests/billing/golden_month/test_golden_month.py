@@ -26,14 +26,14 @@ from billing.invoice.explain import explain_request
 from billing.invoice.invoice import Invoice
 from billing.invoice.plans import ChargeKind
 from billing.invoice.postings import owed
-from billing.store.corrections import as_known
-from billing.store.drafting import Desk
-from billing.store.explain import explain
 from billing.store.finance import reconciliation
 from billing.store.focus import focus_file
-from billing.store.issuing import broken_links
-from billing.store.postings import posting_faults, postings
-from billing.store.quarantine import listed
+from billing.store.intake.quarantine import listed
+from billing.store.invoice.corrections import as_known
+from billing.store.invoice.drafting import Desk
+from billing.store.invoice.explain import explain
+from billing.store.invoice.issuing import broken_links
+from billing.store.invoice.postings import posting_faults, postings
 from telemetry import engine_time
 from telemetry.names import EventName
 from telemetry.otlp import LineInvalid, parse_line

@@ -14,8 +14,8 @@ import pytest
 from billing.exact.periods import to_ns
 from billing.store.clickhouse import Ledger
 from billing.store.finance import waiting
-from billing.store.ingest import ingest
-from billing.store.usage import book_spans
+from billing.store.intake.ingest import ingest
+from billing.store.intake.usage import book_spans
 from catalog.model import Catalog
 from telemetry.engine_time import EngineSession, SessionEvent
 from telemetry.names import Attr, EventName

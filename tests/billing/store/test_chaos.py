@@ -17,16 +17,16 @@ import pytest
 from billing.documents.pdf import credit_note_pdf, invoice_pdf
 from billing.store.catalog_history import remember_catalog
 from billing.store.clickhouse import Ledger
-from billing.store.credits import Agreed, issue_agreed
-from billing.store.engine_time import engine_lives, write_cold_starts, write_engine_time
+from billing.store.cost.engine_time import engine_lives, write_cold_starts, write_engine_time
+from billing.store.cost.tenant_cost import write_tenant_cost
 from billing.store.finance import month_window
 from billing.store.focus import write_charges
-from billing.store.ingest import ingest
-from billing.store.invoices import issue_month, write_drafts
-from billing.store.issuing import broken_links, chain_after
-from billing.store.postings import posting_faults
-from billing.store.tenant_cost import write_tenant_cost
-from billing.store.usage import book_lost, book_spans
+from billing.store.intake.ingest import ingest
+from billing.store.intake.usage import book_lost, book_spans
+from billing.store.invoice.credits import Agreed, issue_agreed
+from billing.store.invoice.invoices import issue_month, write_drafts
+from billing.store.invoice.issuing import broken_links, chain_after
+from billing.store.invoice.postings import posting_faults
 from catalog.model import Catalog
 from telemetry.engine_time import SessionEvent
 from telemetry.usage import Status

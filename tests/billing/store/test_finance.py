@@ -9,11 +9,11 @@ from typing import Any
 
 from billing.store.catalog_history import remember_catalog
 from billing.store.clickhouse import Ledger
-from billing.store.engine_time import write_engine_time
+from billing.store.cost.engine_time import write_engine_time
+from billing.store.cost.tenant_cost import write_tenant_cost
 from billing.store.finance import demo_table, month_window, publish_snapshot
-from billing.store.ingest import ingest
-from billing.store.tenant_cost import write_tenant_cost
-from billing.store.usage import book_spans
+from billing.store.intake.ingest import ingest
+from billing.store.intake.usage import book_spans
 from catalog.load import parse
 from catalog.model import Catalog, PerToken
 from telemetry.engine_time import SessionEvent

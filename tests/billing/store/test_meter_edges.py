@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from billing.store.clickhouse import Ledger
-from billing.store.counters import engine_gaps, unexplained
-from billing.store.engine_time import engine_lives, write_engine_time
+from billing.store.close.counters import engine_gaps, unexplained
+from billing.store.cost.engine_time import engine_lives, write_engine_time
+from billing.store.cost.tenant_cost import write_tenant_cost
 from billing.store.finance import month_window, reconciliation
-from billing.store.ingest import ingest
-from billing.store.tenant_cost import write_tenant_cost
-from billing.store.usage import book_lost, book_spans
+from billing.store.intake.ingest import ingest
+from billing.store.intake.usage import book_lost, book_spans
 from catalog.model import Catalog
 from serving.metering.accounting import Accountant
 from serving.metering.events import Bye, Entered, Event, Hello, Row, Step, Woke

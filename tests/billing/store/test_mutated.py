@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 from billing.exact.periods import to_ns
 from billing.store.clickhouse import Ledger
-from billing.store.ingest import ingest
-from billing.store.sorting import Sorted, sort
-from billing.store.sources import Line
-from billing.store.usage import book_spans
+from billing.store.intake.ingest import ingest
+from billing.store.intake.sorting import Sorted, sort
+from billing.store.intake.sources import Line
+from billing.store.intake.usage import book_spans
 from catalog.model import Catalog
 from telemetry.errors import LineInvalid
 from telemetry.otlp import parse_line, span_line

@@ -11,12 +11,12 @@ from typing import Any
 from billing.invoice.explain import AttemptId, AttemptTime
 from billing.store.catalog_history import remember_catalog
 from billing.store.clickhouse import Ledger
-from billing.store.engine_time import write_engine_time
-from billing.store.explain import request_times
-from billing.store.gaps import stream_gaps
-from billing.store.ingest import ingest
-from billing.store.tenant_cost import write_tenant_cost
-from billing.store.usage import book_spans
+from billing.store.close.gaps import stream_gaps
+from billing.store.cost.engine_time import write_engine_time
+from billing.store.cost.tenant_cost import write_tenant_cost
+from billing.store.intake.ingest import ingest
+from billing.store.intake.usage import book_spans
+from billing.store.invoice.explain import request_times
 from catalog.model import Catalog
 from telemetry.engine_time import PrefixMove, PrefixReshare, SessionEvent
 from telemetry.names import EventName

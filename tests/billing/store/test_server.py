@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from billing.store.clickhouse import Ledger
-from billing.store.engine_time import write_engine_time
+from billing.store.cost.engine_time import write_engine_time
+from billing.store.cost.tenant_cost import write_tenant_cost
 from billing.store.errors import LedgerUnreachable, QueryFailed, QueryRefused
-from billing.store.ingest import ingest
+from billing.store.intake.ingest import ingest
+from billing.store.intake.usage import book_spans
 from billing.store.migrate import migrate, migrations
 from billing.store.reader import Reader
-from billing.store.tenant_cost import write_tenant_cost
-from billing.store.usage import book_spans
 from catalog.model import Catalog
 from telemetry.engine_time import SessionEvent
 

@@ -20,12 +20,12 @@ import pytest
 
 from alerts.promises import DEFAULT
 from billing.store.clickhouse import Ledger
-from billing.store.engine_time import write_cold_starts, write_engine_time
+from billing.store.cost.engine_time import write_cold_starts, write_engine_time
+from billing.store.cost.tenant_cost import write_tenant_cost
 from billing.store.finance import month_window
-from billing.store.ingest import ingest
+from billing.store.intake.ingest import ingest
+from billing.store.intake.usage import book_spans
 from billing.store.report import report_facts
-from billing.store.tenant_cost import write_tenant_cost
-from billing.store.usage import book_spans
 from catalog.model import Catalog
 from loraledger.page.build import build_page, judge
 from loraledger.page.render import render

@@ -12,11 +12,11 @@ from typing import Any
 
 from billing.exact.periods import to_datetime
 from billing.store.clickhouse import Ledger
-from billing.store.engine_time import write_engine_time
+from billing.store.cost.engine_time import write_engine_time
+from billing.store.cost.tenant_cost import write_tenant_cost
 from billing.store.finance import month_window, publish_snapshot
-from billing.store.ingest import ingest
-from billing.store.tenant_cost import write_tenant_cost
-from billing.store.usage import book_spans
+from billing.store.intake.ingest import ingest
+from billing.store.intake.usage import book_spans
 from catalog.model import Catalog, Tenant
 from telemetry.engine_time import EngineSession, SessionEvent
 from telemetry.names import EventName

@@ -1,0 +1,1 @@
+"""What keeps a month from its invoices, as the ledger has it."""

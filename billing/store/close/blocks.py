@@ -1,0 +1,294 @@
+"""Everything in the ledger that keeps somebody's month from an invoice, and whom: found anew each time, less what was accepted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import groupby
+from typing import Final
+
+from billing.close.acceptance import Acceptance
+from billing.close.blocks import Block, Kind, missing
+from billing.cost.attempts import LONGEST_NS
+from billing.cost.facts import HOUR_NS
+from billing.exact.periods import to_datetime
+from billing.store.clickhouse import Ledger
+from billing.store.close.accepted import accepted_gaps, accepted_tokens
+from billing.store.close.counters import engine_gaps
+from billing.store.close.gaps import ATTEMPTS, Missing, missing_numbers
+from billing.store.close.stakes import Stakes
+from catalog.model import Catalog
+from telemetry.engine_time import MINUTE_NS
+from telemetry.names import EventName
+from telemetry.usage import UNAUTHENTICATED
+
+_PINNED: Final = 10_000
+"""So many missing attempts are looked for one by one in the meter's windows."""
+_SPOOL: Final = "ingest the spool files that are not here yet, or let the provider carry it: close MONTH --accept-gap {id} --reason TEXT"
+_CARRY: Final = "find out why, or let the provider carry it: close MONTH --accept-gap {id} --reason TEXT"
+_QUARANTINE: Final = (
+    "`loraledger quarantine` lists it; `quarantine retry` takes it once its cause is gone, `quarantine release ID --reason TEXT` "
+    "or close MONTH --accept-gap {id} --reason TEXT gives it up"
+)
+
+
+def open_blocks(ledger: Ledger, start_ns: int, end_ns: int, catalog: Catalog, now: datetime) -> list[Block]:
+    """Findings that touch [start_ns, end_ns), whole UTC hours, by kind; not those that were accepted."""
+    accepted = accepted_gaps(ledger)
+    finder = _Finder(ledger, catalog, now, start_ns, end_ns, accepted)
+    done = {one.gap for one in accepted}
+    return [block for block in finder.all() if block.id not in done]
+
+
+@dataclass(frozen=True, slots=True)
+class _Finder:
+    ledger: Ledger
+    catalog: Catalog
+    now: datetime
+    start_ns: int
+    end_ns: int
+    accepted: list[Acceptance]
+
+    @property
+    def window(self) -> dict[str, int]:
+        return {"start_ns": self.start_ns, "end_ns": self.end_ns}
+
+    @property
+    def stakes(self) -> Stakes:
+        return Stakes(self.ledger, self.catalog, self.now)
+
+    def all(self) -> Iterator[Block]:
+        """Every finding, its advice with its own id in it."""
+        kinds = (self.quarantine, self.records, self.counters, self.agreement, self.opened, self.prices, self.time)
+        for block in (block for find in kinds for block in find()):
+            yield _advised(block)
+
+    def quarantine(self) -> Iterator[Block]:
+        asked = {"tenants": [t.id for t in self.catalog.tenants], "engines": [e.id for e in self.catalog.engines]}
+        for row in self.ledger.read("quarantine_touching", {**self.window, **asked, "opened": EventName.OPENED}):
+            start_ns, end_ns, engine = row["first_ns"], row["last_ns"], row["engine"] or None
+            touched = {name for name in row["touched"] if name != UNAUTHENTICATED}
+            if engine:
+                near = (self.start_ns, self.end_ns) if start_ns is None else (start_ns - MINUTE_NS, end_ns + MINUTE_NS)
+                touched |= set(self.stakes.on_engine(engine, *near))
+            yield Block(
+                Kind.QUARANTINE,
+                tuple(row["ids"]),
+                f"{row['entries']} in quarantine ({row['example']}): {row['reason']}",
+                tuple(sorted(touched)),
+                engine,
+                row["one_emitter"] or None,
+                start_ns,
+                None if end_ns is None else end_ns + 1,
+                row["entries"],
+                advice=_QUARANTINE,
+            )
+
+    def records(self) -> Iterator[Block]:
+        found = missing_numbers(self.ledger, self.start_ns, self.end_ns)
+        windows = [one for one in found if one.stream == EventName.WINDOW]
+        for one in found:
+            yield self.attempts(one, windows) if one.stream == ATTEMPTS else self.events(one)
+
+    def attempts(self, one: Missing, windows: Sequence[Missing]) -> Block:
+        """Attempts that the meter saw are of the tenants that it names. The others used no engine where the meter saw all,
+        and may be of anybody who used this gateway where it did not."""
+        numbers, shares = one.numbers, []
+        if one.count <= _PINNED:
+            asked = {"emitter": one.emitter, "first": numbers.first, "last": numbers.last, "window": EventName.WINDOW}
+            stretch = {"start_ns": one.start_ns, "end_ns": one.end_ns}
+            shares = self.ledger.read("shares_of_attempts", {**asked, **stretch})
+        tenants = {row["tenant"] for row in shares}
+        unseen = one.count - len(shares)
+        said = f", {len(shares)} of them seen by the meter" if shares else ""
+        if unseen and self.metered(one, windows):
+            said += f", {unseen} used no engine: the meter saw all of them"
+        elif unseen:
+            asked = {"emitter": one.emitter, "opened": EventName.OPENED, **self.window}
+            tenants |= {row["tenant"] for row in self.ledger.read("tenants_of_emitter", asked)}
+        engine_ns, engines = sum(row["ns"] for row in shares), {row["engine_id"] for row in shares}
+        engine = engines.pop() if len(engines) == 1 else None
+        return Block(
+            Kind.RECORDS,
+            missing(*numbers),
+            f"{one.count} missing of {numbers.stream} (numbers {_range(numbers.first, numbers.last)}{said})",
+            self.stakes.known(tenants),
+            engine,
+            one.emitter,
+            one.start_ns,
+            one.end_ns,
+            one.count,
+            sum(row["tokens"] for row in shares) if shares else None,
+            engine_ns if shares else None,
+            self.stakes.cost(engine, one.start_ns, engine_ns) if engine else None,
+            _SPOOL,
+            numbers,
+        )
+
+    def metered(self, one: Missing, windows: Sequence[Missing]) -> bool:
+        """Whether the meter saw all that attempts between these neighbours can have used of the engines of their gateway."""
+        rows = self.ledger.read("engines_of_emitter", {"emitter": one.emitter, **self.window})
+        engines = {row["engine_id"] for row in rows}
+        holes = [
+            hole
+            for hole in windows
+            if hole.engine in engines and hole.start_ns < one.end_ns + LONGEST_NS and hole.end_ns > one.start_ns
+        ]
+        return not holes and not any(row["unmeasured"] for row in rows)
+
+    def events(self, one: Missing) -> Block:
+        """What an engine process told and is not here touches those who were on the engine then."""
+        numbers, engine = one.numbers, one.engine
+        tenants = self.stakes.on_engine(engine, one.start_ns, max(one.end_ns, one.start_ns + 1)) if engine else []
+        engine_ns = one.end_ns - one.start_ns if one.stream == EventName.WINDOW else None
+        cost = None if engine is None or engine_ns is None else self.stakes.cost(engine, one.start_ns, engine_ns)
+        return Block(
+            Kind.RECORDS,
+            missing(*numbers),
+            f"{one.count} missing of {numbers.stream} (numbers {_range(numbers.first, numbers.last)}){_on(engine)}",
+            self.stakes.known(tenants),
+            engine,
+            one.emitter,
+            one.start_ns,
+            one.end_ns,
+            one.count,
+            None,
+            engine_ns,
+            cost,
+            _SPOOL,
+            numbers,
+        )
+
+    def counters(self) -> Iterator[Block]:
+        before = accepted_tokens(self.accepted)
+        for gap in engine_gaps(self.ledger, self.start_ns, self.end_ns):
+            what = (gap.emitter, gap.what, gap.larger, gap.smaller)
+            left = gap.unexplained - before.get(what, 0)
+            if not left:
+                continue
+            start_ns, end_ns = max(gap.start_ns, self.start_ns), min(gap.end_ns, self.end_ns)
+            tenants = self.stakes.known(self.stakes.on_engine(gap.engine, start_ns, end_ns))
+            yield Block(
+                Kind.COUNTERS,
+                (*what, str(gap.unexplained)),
+                f"{left} {gap.what} of {gap.emitter}{_on(gap.engine)} between {gap.larger} and {gap.smaller} that no cause explains",
+                tenants,
+                gap.engine,
+                gap.emitter,
+                start_ns,
+                end_ns,
+                None,
+                abs(left),
+                None,
+                self.stakes.token_cost(gap.engine, start_ns, end_ns, abs(left), gap.what, tenants),
+                _CARRY,
+            )
+
+    def agreement(self) -> Iterator[Block]:
+        for row in self.ledger.read("uneven_attempts", {"window": EventName.WINDOW, **self.window}):
+            yield Block(
+                Kind.AGREEMENT,
+                (row["identity"],),
+                f"{row['attempts']} attempts of {row['tenant']}{_on(row['engine'])} have another engine time in their record than in the meter's windows, "
+                f"{row['apart_ns']} ns apart together; charged is what the meter measured",
+                self.stakes.known([row["tenant"]]),
+                row["engine"] or None,
+                None,
+                row["first_ns"],
+                row["last_ns"] + 1,
+                row["attempts"],
+                None,
+                row["apart_ns"],
+                self.stakes.cost(row["engine"], row["first_ns"], row["apart_ns"]),
+                _CARRY,
+            )
+
+    def opened(self) -> Iterator[Block]:
+        for row in self.ledger.read("open_attempts", {**self.window, "opened": EventName.OPENED}):
+            yield Block(
+                Kind.OPEN,
+                (row["tenant"],),
+                f"{row['attempts']} attempts of {row['tenant']} opened and neither closed nor are they old enough to be lost",
+                self.stakes.known([row["tenant"]]),
+                records=row["attempts"],
+                advice="close again in an hour: then they are lost, or closed",
+            )
+
+    def prices(self) -> Iterator[Block]:
+        rows = self.ledger.read("unpriced_hours", self.window)
+        for (engine, gpu_type), own in groupby(rows, key=lambda row: (row["engine"], row["gpu_type"])):
+            hours = list(own)
+            first, last = hours[0]["hour_ns"], hours[-1]["hour_ns"] + HOUR_NS
+            tenants = {
+                name
+                for row in hours
+                for name in self.stakes.on_engine(engine, row["hour_ns"], row["hour_ns"] + HOUR_NS)
+            }
+            when = f"at {to_datetime(first).isoformat()}" + (f" and {len(hours) - 1} hours more" if hours[1:] else "")
+            priced = self.stakes.price(gpu_type, first) is not None
+            yield Block(
+                Kind.PRICE,
+                (engine, gpu_type, *(str(row["hour_ns"]) for row in hours)),
+                f"not priced: engine {engine} ({gpu_type}) {when}"
+                + (": its facts do not fit each other" if priced else f": no price for GPU type {gpu_type}"),
+                self.stakes.known(tenants),
+                engine,
+                None,
+                first,
+                last,
+                len(hours),
+                None,
+                sum(row["gpu_ns"] for row in hours),
+                None,
+                _CARRY if priced else f"add an entry to prices.gpu_hours that starts no later, or {_CARRY}",
+            )
+
+    def time(self) -> Iterator[Block]:
+        for row in self.ledger.read("unowned_hours", self.window):
+            engine, hour_ns, ns = row["engine"], row["hour_ns"], row["gpu_ns"]
+            money = f" and {row['missing_cost']} of its cost" if row["missing_cost"] else ""
+            yield Block(
+                Kind.TIME,
+                ("unowned", engine, str(hour_ns), str(ns), str(row["missing_cost"])),
+                f"conservation: {ns} GPU-ns{money} of engine {engine} at {to_datetime(hour_ns).isoformat()} have no owner",
+                self.stakes.known(self.stakes.on_engine(engine, hour_ns, hour_ns + HOUR_NS)),
+                engine,
+                None,
+                hour_ns,
+                hour_ns + HOUR_NS,
+                None,
+                None,
+                abs(ns),
+                abs(row["missing_cost"]) if row["missing_cost"] else self.stakes.cost(engine, hour_ns, abs(ns), gpus=1),
+                _CARRY,
+            )
+        for row in self.ledger.read("unplaced_time", {"window": EventName.WINDOW, **self.window}):
+            engine, ns, first, last = row["engine"], row["apart_ns"], row["first_ns"], row["last_ns"]
+            yield Block(
+                Kind.TIME,
+                ("unplaced", engine, str(first), str(ns)),
+                f"{ns} ns that the meter measured on engine {engine} could not be placed: more than was rented, or on hardware that nobody declared",
+                self.stakes.known(self.stakes.on_engine(engine, first, last)),
+                engine,
+                None,
+                first,
+                last,
+                None,
+                None,
+                abs(ns),
+                self.stakes.cost(engine, first, abs(ns)),
+                f"look at engines[].rented, then {_CARRY}",
+            )
+
+
+def _advised(block: Block) -> Block:
+    return replace(block, advice=block.advice.replace("{id}", block.id))
+
+
+def _on(engine: str | None) -> str:
+    return f" on engine {engine}" if engine else ""
+
+
+def _range(first: int, last: int) -> str:
+    return str(first) if first == last else f"{first} to {last}"

@@ -1,0 +1,69 @@
+"""Missing numbers in the ledger's streams: which, when, and whose facts they would have been. Accepted ones are no gaps any more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from billing.close.blocks import Numbers, covered
+from billing.cost.attempts import gaps
+from billing.store.clickhouse import Ledger
+from billing.store.close.accepted import accepted_gaps
+from telemetry.names import EventName
+
+_NAMES: Final = {
+    "window": EventName.WINDOW,
+    "session": EventName.SESSION,
+    "load": EventName.LOAD,
+    "reshare": EventName.RESHARE,
+    "opened": EventName.OPENED,
+}
+ATTEMPTS: Final = "attempts"
+"""How the name of a gateway's stream of attempts begins; others begin with the name of their events."""
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A run of missing numbers of one emitter; it lies in [start_ns, end_ns), between its neighbours. `engine` as they name it."""
+
+    numbers: Numbers
+    emitter: str
+    engine: str | None
+    start_ns: int
+    end_ns: int
+
+    @property
+    def count(self) -> int:
+        """How many are missing."""
+        return self.numbers.last - self.numbers.first + 1
+
+    @property
+    def stream(self) -> str:
+        """What the stream holds: `attempts`, or the name of its events."""
+        return self.numbers.stream.split(" ", 1)[0]
+
+
+def missing_numbers(ledger: Ledger, start_ns: int, end_ns: int) -> list[Missing]:
+    """Runs of missing numbers that touch the window, by stream; not those that were accepted."""
+    rows = ledger.read("stream_gaps", {"start_ns": start_ns, "end_ns": end_ns, **_NAMES})
+    streams = list(gaps({row["stream"]: (row["highest"], row["seen"]) for row in rows}))
+    if not streams:
+        return []
+    accepted = [one.numbers for one in accepted_gaps(ledger) if one.numbers is not None]
+    found = []
+    for row in ledger.read("stream_gap_ranges", {"streams": streams, "opened": EventName.OPENED}):
+        until_ns = row["until_ns"]
+        since_ns = min(row["born_ns"] or until_ns, until_ns) if row["after_ns"] is None else row["after_ns"]
+        numbers = Numbers(row["stream"], row["first"], row["last"])
+        touches = min(since_ns, until_ns) < end_ns and until_ns >= start_ns
+        if touches and not covered(numbers, accepted):
+            found.append(Missing(numbers, row["emitter"], row["engine"] or None, min(since_ns, until_ns), until_ns))
+    return found
+
+
+def stream_gaps(ledger: Ledger, start_ns: int, end_ns: int) -> dict[str, int]:
+    """How many numbers are missing in the window, by stream."""
+    found: dict[str, int] = {}
+    for one in missing_numbers(ledger, start_ns, end_ns):
+        found[one.numbers.stream] = found.get(one.numbers.stream, 0) + one.count
+    return found

@@ -1,0 +1,1 @@
+"""Derived time and cost in the ledger."""

@@ -1,0 +1,242 @@
+"""Cost by tenant and quarter hour: what was measured, shared, counted and priced, written by window."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
+from decimal import Decimal
+from functools import cache
+from typing import Any, Final
+
+from billing.cost.attribution import EngineHourCost, TenantCost, price_engine_hour, share_cold
+from billing.cost.facts import HOUR_NS, ColdLoad, EngineMinute, NotConserved, TenantQuarter
+from billing.cost.tenant_quarters import Part, QuarterKey, merge, revenue, without_engine_time
+from billing.errors import BillingError
+from billing.exact.money import product, total
+from billing.exact.periods import BillingMonth, hour_start, to_datetime, to_ns
+from billing.invoice.prices import book_as_of, gpu_price
+from billing.store import versions
+from billing.store.clickhouse import Ledger
+from billing.store.cost.derivations import Derived
+from billing.store.cost.engine_time import read_engine_minutes
+from catalog.model import Catalog, PriceBook
+from telemetry.names import BASE, EventName
+
+_DAY_NS: Final = 24 * HOUR_NS
+_COUNTED: Final = {
+    "requests": "requests",
+    "input_tokens_sum": "input_tokens",
+    "cached_tokens_sum": "cached_tokens",
+    "output_tokens_sum": "output_tokens",
+}
+_KEY: Final = ("tenant", "quarter", "adapter", "engine", "status")
+_NUMBERS: Final = (
+    "base_ns", "adapter_ns", "cold_ns", "kv_saved_base_ns", "kv_saved_adapter_ns", "requests", "input_tokens", "cached_tokens", "output_tokens",
+)  # fmt: skip
+
+Unmeasured = Counter[QuarterKey]
+Books = Callable[[int], PriceBook]
+"""The price book of the UTC hour that begins at those nanoseconds."""
+
+
+def write_tenant_cost(ledger: Ledger, start_ns: int, end_ns: int, catalog: Catalog, now: datetime) -> Derived:
+    """Derive the cost rows of [start_ns, end_ns), whole UTC hours, a day at a time.
+
+    Each hour has the price book that held then, as it is known now. An engine-hour without a price, or whose facts do not
+    fit each other, is a fault: it has no cost rows, is seen as not priced, and stops no other.
+    """
+    books = _books(catalog, now)
+    changed = 0
+    faults: list[str] = []
+    for day in ledger.read("active_days", {"start_ns": start_ns, "end_ns": end_ns}):
+        window = {"start_ns": max(start_ns, day["day_ns"]), "end_ns": min(end_ns, day["day_ns"] + _DAY_NS)}
+        if window["start_ns"] >= window["end_ns"]:
+            continue
+        quarters, unmeasured = _quarters(ledger, window)
+        hours, others = _price(quarters, read_engine_minutes(ledger, **window), books, faults)
+        rows = [row for hour in hours for row in hour.tenants] + others
+        new = _tenant_rows(rows, unmeasured, catalog, books)
+        changed += _rewrite(ledger, "tenant_cost", _KEY, new, window, now)
+        _rewrite(
+            ledger, "engine_cost", ("engine", "hour", "owner"), _owner_rows(hours, catalog.prices.currency), window, now
+        )
+    return Derived(changed, tuple(faults))
+
+
+def tenant_month(ledger: Ledger, tenant: str, month: BillingMonth) -> list[TenantCost]:
+    """A tenant's priced rows of one billing month, cut in the tenant's own time zone."""
+    window = {"tenant": tenant, "start_ns": month.start_ns, "end_ns": month.end_ns}
+    return [
+        TenantCost(
+            TenantQuarter(
+                row["tenant"],
+                row["adapter"],
+                row["engine"],
+                row["status"],
+                row["quarter_ns"],
+                **{n: row[n] for n in _NUMBERS},
+            ),
+            row["gpu_type"],
+            row["gpu_count"],
+            row["price"],
+            row["base_gpu_hours"],
+            row["adapter_gpu_hours"],
+            row["cold_gpu_hours"],
+        )
+        for row in ledger.read("tenant_cost_month", window)
+    ]
+
+
+def _quarters(ledger: Ledger, window: dict[str, int]) -> tuple[list[TenantQuarter], Unmeasured]:
+    measured = ledger.read("measured_quarters", {"window": EventName.WINDOW, "base": BASE, **window})
+    counted = ledger.read("request_quarters", {"base": BASE, **window})
+    estimated = ledger.read("estimated_quarters", {"base": BASE, **window})
+    parts = [
+        Part(
+            QuarterKey(r["tenant"], r["adapter"], r["engine"], r["status"], r["quarter_ns"]),
+            {n: r[n] for n in ("base_ns", "adapter_ns")},
+        )
+        for r in measured
+    ]
+    parts += [Part(_key(row), {field: row[column] for column, field in _COUNTED.items()}) for row in counted]
+    parts += [
+        Part(_key(row), {name: row[name] for name in ("kv_saved_base_ns", "kv_saved_adapter_ns")}) for row in estimated
+    ]
+    return merge(parts) + _cold(ledger, window), Counter({_key(row): row["unmeasured"] for row in counted})
+
+
+def _key(row: dict[str, Any]) -> QuarterKey:
+    return QuarterKey(row["tenant"], row["adapter_name"], row["engine_id"], row["status"], row["quarter_ns"])
+
+
+def _cold(ledger: Ledger, window: dict[str, int]) -> list[TenantQuarter]:
+    rows = ledger.read("cold_loads", {"window": EventName.WINDOW, **window})
+    loads = [ColdLoad(row["engine"], row["adapter"], row["quarter_ns"], row["cold_ns"]) for row in rows]
+    months = sorted({BillingMonth.at(load.start_ns).text for load in loads})
+    shared = []
+    for month in map(BillingMonth, months):
+        asked = ledger.read("requests_by_adapter", {"base": BASE, "start_ns": month.start_ns, "end_ns": month.end_ns})
+        requests = {(row["adapter_name"], row["tenant"]): row["requests"] for row in asked}
+        shared += share_cold([load for load in loads if month.holds(load.start_ns)], requests)
+    return shared
+
+
+def _price(
+    quarters: Sequence[TenantQuarter], minutes: Sequence[EngineMinute], books: Books, faults: list[str]
+) -> tuple[list[EngineHourCost], list[TenantCost]]:
+    """Engine-hours priced, and the rows beside them: attempts without an engine, or of an hour in which theirs was not rented."""
+    by_hour: defaultdict[tuple[str, int], list[TenantQuarter]] = defaultdict(list)
+    minutes_of: defaultdict[tuple[str, int], list[EngineMinute]] = defaultdict(list)
+    for minute in minutes:
+        minutes_of[minute.engine, hour_start(minute.start_ns)].append(minute)
+    others = []
+    for row in quarters:
+        where = row.engine, hour_start(row.start_ns)
+        if where not in minutes_of and not row.measured_ns:
+            others.append(without_engine_time(row, Decimal(0)))
+        else:
+            by_hour[where].append(row)
+    hours = []
+    for where in sorted(minutes_of.keys() | by_hour.keys()):
+        rows, seen = by_hour[where], minutes_of[where]
+        try:
+            price = _price_of(seen[0], rows, books(where[1])) if seen else Decimal(0)
+            hours.append(price_engine_hour(seen, rows, price))
+        except (NotConserved, BillingError) as error:
+            faults.append(str(error))
+    return hours, others
+
+
+def _books(catalog: Catalog, now: datetime) -> Books:
+    @cache
+    def of(hour_ns: int) -> PriceBook:
+        return book_as_of(catalog.price_books, to_datetime(hour_ns), now)
+
+    return of
+
+
+def _price_of(minute: EngineMinute, rows: Sequence[TenantQuarter], book: PriceBook) -> Decimal:
+    """The price at the start of the minute's hour; a miss names the first that used the hour."""
+    tenant, adapter = (rows[0].tenant, rows[0].adapter) if rows else (None, None)
+    return gpu_price(book, minute.gpu_type, hour_start(minute.start_ns), tenant=tenant, adapter=adapter)
+
+
+def _tenant_rows(
+    rows: Iterable[TenantCost], unmeasured: Unmeasured, catalog: Catalog, books: Books
+) -> list[dict[str, Any]]:
+    tenants = {tenant.id: tenant for tenant in catalog.tenants}
+
+    @cache
+    def month_of(quarter_ns: int, zone: str) -> str:
+        return BillingMonth.at(quarter_ns, zone).text
+
+    out = []
+    for row in rows:
+        quarter = row.quarter
+        tenant = tenants.get(quarter.tenant)
+        payer, asked = revenue(row, tenant, books(hour_start(quarter.start_ns)))
+        key = QuarterKey(quarter.tenant, quarter.adapter, quarter.engine, quarter.status, quarter.start_ns)
+        out.append(
+            {
+                "tenant": quarter.tenant,
+                "quarter": to_datetime(quarter.start_ns),
+                "adapter": quarter.adapter,
+                "engine": quarter.engine,
+                "status": quarter.status,
+                "billing_month": month_of(quarter.start_ns, tenant.time_zone if tenant else "UTC"),
+                **{name: getattr(quarter, name) for name in _NUMBERS},
+                "unmeasured": unmeasured[key],
+                "gpu_type": row.gpu_type,
+                "gpu_count": row.gpu_count,
+                "base_gpu_hours": row.base_gpu_hours,
+                "adapter_gpu_hours": row.adapter_gpu_hours,
+                "cold_gpu_hours": row.cold_gpu_hours,
+                "price": row.price,
+                "cost": row.cost,
+                "charged_to": payer,
+                "revenue": asked,
+                "currency": catalog.prices.currency,
+            }
+        )
+    return out
+
+
+def _owner_rows(hours: Iterable[EngineHourCost], currency: str) -> list[dict[str, Any]]:
+    return [
+        {
+            "engine": hour.engine,
+            "hour": to_datetime(hour.start_ns),
+            "owner": owner,
+            "gpu_type": hour.gpu_type,
+            "gpu_count": hour.gpu_count,
+            "ns": ns,
+            "gpu_hours": gpu_hours,
+            "price": hour.price,
+            "cost": cost,
+            "currency": currency,
+        }
+        for hour in hours
+        for owner, ns, gpu_hours, cost in _owners(hour)
+    ]
+
+
+def _owners(hour: EngineHourCost) -> Iterator[tuple[str, int, Decimal, Decimal]]:
+    cold = total(row.cold_gpu_hours for row in hour.tenants)
+    warm = total(part for row in hour.tenants for part in (row.base_gpu_hours, row.adapter_gpu_hours))
+    yield (
+        "tenants",
+        sum(row.quarter.base_ns + row.quarter.adapter_ns for row in hour.tenants),
+        warm,
+        product(warm, hour.price),
+    )
+    yield "cold", sum(row.quarter.cold_ns for row in hour.tenants), cold, product(cold, hour.price)
+    for owner in hour.owners:
+        yield owner.owner, owner.ns, owner.gpu_hours, owner.cost
+
+
+def _rewrite(
+    ledger: Ledger, name: str, key: Sequence[str], new: Sequence[dict[str, Any]], window: dict[str, int], now: datetime
+) -> int:
+    changed = versions.change(ledger.read(f"{name}_window", window), new, key)
+    return versions.apply(ledger, f"{name}_versions", changed, to_ns(now))

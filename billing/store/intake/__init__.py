@@ -1,0 +1,1 @@
+"""Facts on their way into the ledger: files, lines, records, quarantine."""

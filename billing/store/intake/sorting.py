@@ -1,0 +1,162 @@
+"""What a line is to the ledger: spans, events, usage records, what must wait in quarantine, and what is not ours and left out.
+
+Only facts of the ledger are gated: its events and its usage records. A span that carries no record says nothing about money, so one that is unsound,
+or of a time that cannot be, is dropped and counted, whoever sent it; a record on such a span is judged by itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from billing.store.intake.quarantine import Entry
+from billing.store.intake.sources import LONGEST_LINE, Line
+from billing.store.intake.usage import Candidate
+from telemetry.engine_time import (
+    MINUTE_NS,
+    AdapterLoad,
+    EngineCounters,
+    EngineSession,
+    MeterWindow,
+    Opened,
+    PrefixReshare,
+)
+from telemetry.engine_time import NotConserved as WindowNotConserved
+from telemetry.instants import misplaced
+from telemetry.names import Attr, EventName
+from telemetry.otlp import EventRow, LineInvalid, Rejected, SpanRow, json_message, sift
+
+_OTLP: Final = ('"resourceSpans"', '"resourceLogs"', '"resourceMetrics"', '"resourceProfiles"')
+_OURS: Final = "loraledger"
+"""In every line that can matter: the schema of a record, the names of our attributes and events."""
+_BEGINNING: Final = 4096
+
+
+@dataclass(slots=True)
+class Sorted:
+    """What some lines hold. `dropped` counts what is left out, by reason."""
+
+    spans: list[SpanRow] = field(default_factory=list)
+    events: list[EventRow] = field(default_factory=list)
+    records: list[Candidate] = field(default_factory=list)
+    bad: list[Entry] = field(default_factory=list)
+    dropped: Counter[str] = field(default_factory=Counter)
+    lines: int = 0
+    size: int = 0
+
+
+def sort(line: Line, name: str, into: Sorted, now_ns: int) -> None:
+    """Add what `line` of the file `name` holds; nothing that can be in a line raises."""
+    into.lines += 1
+    into.size += len(line.text)
+    source, text = f"{name}, byte {line.end}", line.text
+    if line.size > LONGEST_LINE:
+        reason = f"line of {line.size} bytes, longer than {LONGEST_LINE}"
+        into.bad.append(Entry("line", source, reason, text[:_BEGINNING]))
+    elif not any(mark in text for mark in _OTLP):
+        into.records.append(Candidate(text, source, plain=True))
+    else:
+        try:
+            batch = sift(json_message(text))
+        except LineInvalid as error:
+            if _OURS in text:
+                into.bad.append(Entry("line", source, error.reason, text))
+            else:
+                into.dropped[error.reason] += 1
+            return
+        for span in batch.spans:
+            _span(span, source, into, now_ns)
+        for event in batch.events:
+            _event(event, source, into, now_ns)
+        for rejected in batch.rejected:
+            _rejected(rejected, source, into)
+
+
+def event_fault(event: EventRow, now_ns: int) -> str | None:
+    """Why the event's body is not the value that its name promises; None when it is, and for names that the ledger only keeps."""
+    if wrong := misplaced("timeUnixNano", event.at_ns, now_ns):
+        return wrong[0]
+    try:
+        return _body_fault(event, now_ns)
+    except WindowNotConserved as error:
+        return str(error)
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def _span(span: SpanRow, source: str, into: Sorted, now_ns: int) -> None:
+    wrong = misplaced("startTimeUnixNano", span.timestamp, now_ns)
+    wrong += [fault for event in span.events for fault in misplaced("event timeUnixNano", event.timestamp, now_ns)]
+    if not wrong:
+        into.spans.append(span)
+        return
+    into.dropped[f"span: {wrong[0]}"] += 1
+    if record := span.span_attributes.get(Attr.USAGE_RECORD):
+        into.records.append(Candidate(record, source))
+
+
+def _event(event: EventRow, source: str, into: Sorted, now_ns: int) -> None:
+    if (fault := event_fault(event, now_ns)) is None:
+        into.events.append(event)
+        return
+    placed = None if misplaced("", event.at_ns, now_ns) else event.at_ns
+    reason = f"{event.name} {event.emitter}:{event.seq}: {fault}"
+    into.bad.append(Entry("line", source, reason, event.body, placed, "", event.emitter, event.seq))
+
+
+def _rejected(rejected: Rejected, source: str, into: Sorted) -> None:
+    if rejected.event:
+        into.bad.append(Entry("line", source, rejected.reason, _as_line(rejected.raw)))
+        return
+    into.dropped[rejected.reason] += 1
+    for record in _records(rejected.raw):
+        into.records.append(Candidate(record, source))
+
+
+def _records(span: Any) -> list[str]:
+    """Usage records that an unsound span carries all the same."""
+    listed = span.get("attributes") if isinstance(span, dict) else None
+    values = [
+        pair.get("value")
+        for pair in (listed if isinstance(listed, list) else ())
+        if isinstance(pair, dict) and pair.get("key") == Attr.USAGE_RECORD
+    ]
+    texts = [value.get("stringValue") for value in values if isinstance(value, dict)]
+    return [text for text in texts if isinstance(text, str)]
+
+
+def _as_line(record: Any) -> str:
+    """The log record as a line of its own, to be tried again."""
+    try:
+        return json.dumps({"resourceLogs": [{"scopeLogs": [{"logRecords": [record]}]}]})
+    except RecursionError:
+        return "(nested too deeply)"
+
+
+def _body_fault(event: EventRow, now_ns: int) -> str | None:
+    match event.name:
+        case EventName.WINDOW:
+            window = MeterWindow.from_json(event.body)
+            window.check()
+            if wrong := misplaced("end_ns", window.end_ns, now_ns):
+                return wrong[0]
+            if not 0 < window.end_ns - window.start_ns <= MINUTE_NS - window.start_ns % MINUTE_NS:
+                return f"window [{window.start_ns}, {window.end_ns}) is not inside one UTC minute"
+        case EventName.LOAD:
+            load = AdapterLoad.from_json(event.body)
+            return next(iter(misplaced("start_ns", load.start_ns, now_ns)), None)
+        case EventName.SESSION:
+            session = EngineSession.from_json(event.body)
+            return next(iter(misplaced("at_ns", session.at_ns, now_ns)), None)
+        case EventName.COUNTERS:
+            EngineCounters.from_json(event.body)
+        case EventName.RESHARE:
+            line = PrefixReshare.from_json(event.body)
+            line.check()
+            return next(iter(misplaced("at_ns", line.at_ns, now_ns)), None)
+        case EventName.OPENED:
+            opened = Opened.from_json(event.body)
+            return next(iter(misplaced("arrival_ns", opened.arrival_ns, now_ns)), None)
+    return None

@@ -1,0 +1,233 @@
+"""Books usage records: from root spans, from plain lines, from quarantine once its cause is gone, and the lost ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+from billing.cost.attempts import Life, absurdities, faults, is_lost, lost_record
+from billing.exact.periods import to_ns
+from billing.store.clickhouse import Ledger
+from billing.store.intake import quarantine
+from billing.store.intake.quarantine import Entry
+from billing.store.rows import USAGE_COLUMNS, text_hash, usage_record, usage_row
+from catalog.model import Catalog
+from telemetry.engine_time import Opened
+from telemetry.instants import misplaced
+from telemetry.names import Attr, EventName
+from telemetry.usage import Status, UsageInvalid, UsageRecord
+from telemetry.wire import is_int64, is_text
+
+_DAY_NS: Final = 24 * 3600 * 1_000_000_000
+
+
+class Candidate(NamedTuple):
+    """A usage record as text; `source` says where it was found, `plain` that it came as a line of its own."""
+
+    text: str
+    source: str
+    plain: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Booked:
+    """What became of some candidates."""
+
+    records: int = 0
+    duplicates: int = 0
+    quarantined: int = 0
+    foreign: int = 0
+    """On spans of nobody we know; they stay where they are and count for nothing."""
+
+    def __add__(self, other: Booked) -> Booked:
+        return Booked(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))
+
+
+def book(ledger: Ledger, candidates: Iterable[Candidate], catalog: Catalog, now: datetime) -> Booked:
+    """Add records that are new and sound; a copy changes nothing, a contradiction or a fault goes to quarantine.
+
+    A closed record replaces a lost one. Two different records of one identity: the first stays, the second is quarantined.
+    """
+    now_ns = to_ns(now)
+    entries: list[Entry] = []
+    parsed: list[tuple[UsageRecord, Candidate]] = []
+    for candidate in candidates:
+        try:
+            parsed.append((_record(candidate), candidate))
+        except UsageInvalid as error:
+            entries.append(_unread(candidate, error, now_ns))
+    known = _booked(ledger, [record for record, _ in parsed])
+    fresh: dict[tuple[str, int], tuple[UsageRecord, str]] = {}
+    duplicates = 0
+    for record, candidate in parsed:
+        before = known.get(record.identity)
+        reasons = faults(record, catalog) + absurdities(record, now_ns)
+        if before is not None and replace(before, source=record.source) == record:
+            duplicates += 1
+            continue
+        if before is not None and before.status is not Status.LOST:
+            reasons = [f"another record of {record.attempt_key} is booked already, and differs"]
+        if reasons:
+            entries.append(_entry(record, candidate, reasons, now_ns))
+        else:
+            known[record.identity] = record
+            fresh[record.identity] = record, text_hash(candidate.text)
+    ledger.insert(
+        "usage_versions", USAGE_COLUMNS, [usage_row(record, text, to_ns(now)) for record, text in fresh.values()]
+    )
+    return Booked(len(fresh), duplicates, quarantine.put(ledger, entries, now))
+
+
+def readable(candidate: Candidate) -> bool:
+    """Whether the text is a usage record at all, sound or not."""
+    return _tried(candidate) is not None
+
+
+def book_spans(ledger: Ledger, start_ns: int, end_ns: int, catalog: Catalog, now: datetime) -> Booked:
+    """Book the records of root spans that began in [start_ns, end_ns), a day at a time, and whatever waits in quarantine.
+
+    Any collector may have written a span. A record is not ours, and is left alone, when it says another tenant or request than the attempt that
+    it claims to be said when it opened; or when it cannot be booked and its emitter never wrote an event: what is not ours holds nothing up.
+    """
+    result = Booked()
+    for day_ns in range(start_ns - start_ns % _DAY_NS, end_ns, _DAY_NS):
+        window = {
+            "attribute": Attr.USAGE_RECORD,
+            "start_ns": max(start_ns, day_ns),
+            "end_ns": min(end_ns, day_ns + _DAY_NS),
+        }
+        found = ledger.read("usage_root_records", window)
+        candidates = [Candidate(row["record"], f"otel_traces, trace {row['trace_id']}") for row in found]
+        ours = _ours(ledger, candidates, catalog, now)
+        result += book(ledger, ours, catalog, now) + Booked(foreign=len(candidates) - len(ours))
+    return result + retry_usage(ledger, catalog, now)
+
+
+def _ours(ledger: Ledger, candidates: Sequence[Candidate], catalog: Catalog, now: datetime) -> list[Candidate]:
+    read = [(candidate, _tried(candidate)) for candidate in candidates]
+    records = [record for _, record in read if record is not None]
+    claims = [(_claim(candidate.text) if record is None else record.emitter) for candidate, record in read]
+    known = set()
+    if emitters := sorted(set(claims) - {""}):
+        known = {row["emitter"] for row in ledger.read("known_emitters", {"emitters": emitters})}
+    opened = {(row["emitter"], row["seq"]): (row["tenant"], row["request_id"]) for row in _opened(ledger, records)}
+    ours = []
+    for (candidate, record), emitter in zip(read, claims, strict=True):
+        if record is None:
+            genuine = emitter in known
+        elif record.identity in opened:
+            genuine = opened[record.identity] == (record.tenant, record.request_id)
+        else:
+            genuine = emitter in known or not (faults(record, catalog) + absurdities(record, to_ns(now)))
+        ours += [candidate] if genuine else []
+    return ours
+
+
+def _opened(ledger: Ledger, records: Sequence[UsageRecord]) -> list[dict[str, Any]]:
+    if not records:
+        return []
+    seqs = [record.seq for record in records]
+    emitters = sorted({record.emitter for record in records})
+    asked = {"opened": EventName.OPENED, "emitters": emitters, "low": min(seqs), "high": max(seqs)}
+    return ledger.read("opened_by_identity", asked)
+
+
+def _tried(candidate: Candidate) -> UsageRecord | None:
+    try:
+        return _record(candidate)
+    except UsageInvalid:
+        return None
+
+
+def _claim(text: str) -> str:
+    """The emitter that an unreadable record names, '' for none."""
+    return _text(_fields(text).get("emitter"))
+
+
+def _unread(candidate: Candidate, error: UsageInvalid, now_ns: int) -> Entry:
+    """An entry for a record that cannot be read, with as much of whom and when as can."""
+    found = _fields(candidate.text)
+    at_ns: Any = found.get("arrival_ns")
+    placed = at_ns if is_int64(at_ns) and not misplaced("", at_ns, now_ns) else None
+    return Entry("line", candidate.source, str(error), candidate.text, placed, _text(found.get("tenant")))
+
+
+def _text(value: Any) -> str:
+    return value if is_text(value) else ""
+
+
+def _fields(text: str) -> dict[str, Any]:
+    try:
+        raw = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return raw if isinstance(raw, dict) else {}
+
+
+def book_lost(ledger: Ledger, lives: Sequence[Life], catalog: Catalog, now: datetime) -> int:
+    """Book attempts that opened and will never close, with status lost; how many."""
+    now_ns = to_ns(now)
+    opened = [
+        Opened.from_json(row["body"])
+        for row in ledger.read("usage_open", {"opened": EventName.OPENED, "before_ns": now_ns})
+    ]
+    lost = [lost_record(one).to_json() for one in opened if is_lost(one, lives, now_ns)]
+    return book(ledger, [Candidate(text, "ledger_events, opened") for text in lost], catalog, now).records
+
+
+def retry_usage(ledger: Ledger, catalog: Catalog, now: datetime) -> Booked:
+    """Book the records that wait in quarantine and have no fault any more."""
+    good = []
+    for entry_id, source, content in quarantine.open_usage(ledger):
+        candidate = Candidate(content, source)
+        try:
+            record = _record(candidate)
+            if not faults(record, catalog) and not absurdities(record, to_ns(now)):
+                good.append((entry_id, candidate))
+        except UsageInvalid:
+            continue
+    result = book(ledger, [candidate for _, candidate in good], catalog, now)
+    booked = [entry_id for entry_id, candidate in good if _is_booked(ledger, candidate)]
+    quarantine.resolve(ledger, dict.fromkeys(booked, quarantine.ACCEPTED), now)
+    return result
+
+
+def _is_booked(ledger: Ledger, candidate: Candidate) -> bool:
+    record = _record(candidate)
+    before = _booked(ledger, [record]).get(record.identity)
+    return before is not None and replace(before, source=record.source) == record
+
+
+def _record(candidate: Candidate) -> UsageRecord:
+    record = UsageRecord.from_json(candidate.text)
+    if candidate.plain and '"source"' not in candidate.text:
+        return replace(record, source="plain")
+    return record
+
+
+def _booked(ledger: Ledger, records: Sequence[UsageRecord]) -> dict[tuple[str, int], UsageRecord]:
+    if not records:
+        return {}
+    seqs = [record.seq for record in records]
+    rows = ledger.read(
+        "usage_by_identity",
+        {"emitters": sorted({record.emitter for record in records}), "low": min(seqs), "high": max(seqs)},
+    )
+    return {(row["emitter"], row["seq"]): usage_record(row) for row in rows}
+
+
+def _entry(record: UsageRecord, candidate: Candidate, reasons: list[str], now_ns: int) -> Entry:
+    """An instant that cannot be is none: nobody knows which month the entry belongs to, so it touches every one."""
+    return Entry(
+        "usage",
+        candidate.source,
+        "; ".join(reasons),
+        record.to_json(),
+        None if misplaced("", record.arrival_ns, now_ns) else record.arrival_ns,
+        record.tenant,
+        record.emitter,
+        record.seq,
+    )

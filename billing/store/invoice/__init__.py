@@ -1,0 +1,1 @@
+"""Documents in the ledger: drafting, numbering, printing, chaining, posting."""

@@ -1,0 +1,299 @@
+"""Drafts and issued invoices: drafts are replaced each time, issued ones enter the chain once and never change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from billing.close.acceptance import Acceptance
+from billing.close.blocks import Block, Kind, blocked
+from billing.close.month import GRACE_NS, Closed, charges_something, numbered, refusals
+from billing.cost.facts import NotConserved
+from billing.documents.json_file import invoice_json
+from billing.documents.press import Paper, Press
+from billing.documents.text_faults import declared
+from billing.errors import BillingError, DocumentFailed
+from billing.exact.periods import BillingMonth, to_ns
+from billing.invoice.invoice import Invoice
+from billing.store import versions
+from billing.store.catalog_history import remember_catalog
+from billing.store.clickhouse import Ledger
+from billing.store.close.accepted import accept_gaps, accepted_gaps, choose
+from billing.store.errors import CloseRefused
+from billing.store.finance import month_state, month_window
+from billing.store.intake.quarantine import RELEASED, resolve
+from billing.store.intake.usage import book_lost
+from billing.store.invoice.corrections import corrections_due, outdated_invoices
+from billing.store.invoice.drafting import Desk
+from billing.store.invoice.issuing import BATCH, Issued, free_number, issue, issued_invoices
+from billing.store.invoice.postings import post
+from billing.store.invoice.printing import Printed, keep_files
+from catalog.load import version
+from catalog.model import Catalog
+
+_KIND: Final = "invoice"
+PARTLY: Final = "partly closed"
+"""Status of a month that is issued for some and blocked for others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drafts:
+    """A draft for each tenant that can have one, in the order of ids, and why others have none."""
+
+    invoices: list[Invoice]
+    blocks: list[Block]
+
+
+def drafts(ledger: Ledger, month: str, catalog: Catalog, now: datetime) -> Drafts:
+    """A draft for each tenant that used something in the month, owes a minimum or a fee, or has a correction to come.
+
+    Nothing is written. What one tenant's month lacks (a payer, an exchange rate, facts that fit) blocks that tenant alone.
+    BookMissing when no price book held in the month.
+    """
+    desk = Desk(ledger, catalog, now)
+    idle, outdated = desk.idle_shares(month), outdated_invoices(ledger, month)
+    active = {row["tenant"] for row in ledger.read("active_tenants", {"month": month})}
+    earlier = {invoice.tenant: invoice for invoice in issued(ledger, BillingMonth(month).previous().text)}
+    made = Drafts([], [])
+    for tenant in sorted(catalog.tenants, key=lambda t: t.id):
+        try:
+            corrections = corrections_due(desk, tenant.id, outdated.get(tenant.id, ()))
+            if tenant.id in active or tenant.plan.minimum or tenant.commitment or corrections:
+                shares = idle.get(tenant.id, ())
+                made.invoices.append(desk.draft(tenant, month, shares, earlier.get(tenant.id), corrections=corrections))
+        except (BillingError, NotConserved, LookupError) as error:
+            made.blocks.append(_fault(Kind.DRAFT, tenant.id, month, str(error)))
+    return made
+
+
+def write_drafts(ledger: Ledger, month: str, catalog: Catalog, now: datetime, press: Press | None = None) -> Printed:
+    """Replace the month's drafts by what the ledger says now, printed; tenants with an issued invoice have none.
+
+    Once the month is closed, only those have one that closing it again would issue. Who cannot have one is in `blocks`.
+    """
+    fresh = _open_drafts(ledger, month, catalog, now)
+    invoices = fresh.invoices
+    if ledger.read("period_closed", {"month": month}):
+        invoices = [draft for draft in invoices if charges_something(draft)]
+    _replace_drafts(ledger, month, invoices, now)
+    papers, faults = _print(invoices, press or Press(), catalog, month)
+    return Printed(papers, [*fresh.blocks, *faults])
+
+
+def issue_month(
+    ledger: Ledger, month: str, catalog: Catalog, now: datetime, *, grace_ns: int = GRACE_NS, press: Press | None = None
+) -> list[Invoice]:
+    """As `close_month`; all of the month's invoices."""
+    return list(close_month(ledger, month, catalog, now, grace_ns=grace_ns, press=press).invoices)
+
+
+def close_month(
+    ledger: Ledger, month: str, catalog: Catalog, now: datetime, *, grace_ns: int = GRACE_NS, press: Press | None = None
+) -> Closed:
+    """Close the month for everybody whom nothing blocks: make, number, freeze and chain an invoice for each tenant with a
+    charge and none yet.
+
+    Every file of a document is made and kept before its number is given, so that nothing numbered cannot be printed. Numbers
+    continue the seller's series of the year without gaps, in the order of tenant ids; a tenant that is charged nothing gets
+    no document. Run again, also after a crash or beside another run, it completes what is missing and issues nothing twice,
+    and issues the rest once what blocks them is gone. CloseRefused when the month is not over, or its grace is not.
+    """
+    _settle(ledger, issued_invoices(ledger, month))
+    state = month_state(ledger, month, catalog, now)
+    if reasons := refusals(state, to_ns(now), grace_ns):
+        if ledger.read("period_closed", {"month": month}):
+            return Closed(month, issued(ledger, month))
+        raise CloseRefused(month, reasons)
+    remember_catalog(ledger, catalog, now)
+    series, today, printer = catalog.seller.number_series, now.date(), press or Press()
+    held = blocked(state.blocks)
+    left: dict[str, Block] = {}
+
+    def make() -> list[Invoice]:
+        fresh = _open_drafts(ledger, month, catalog, now)
+        left.update({block.tenants[0]: block for block in fresh.blocks})
+        free = [d for d in fresh.invoices if d.tenant not in held and d.tenant not in left and charges_something(d)]
+        first = free_number(ledger, series, today.year)
+        while True:
+            documents = numbered(free, series, first, today)[:BATCH]
+            papers, faults = _print(documents, printer, catalog, month)
+            if not faults:
+                break
+            left.update({block.tenants[0]: block for block in faults})
+            free = [draft for draft in free if draft.tenant not in left]
+        keep_files(ledger, papers, now)
+        return documents
+
+    while len(issue(ledger, make, now)) == BATCH:
+        pass
+    documents = issued_invoices(ledger, month)
+    _settle(ledger, documents)
+    closed = Closed(month, [one.invoice() for one in documents], [*state.blocks, *left.values()])
+    _remember_close(ledger, closed, catalog, now)
+    waiting = closed.blocked
+    unissued = _open_drafts(ledger, month, catalog, now).invoices if waiting else []
+    _replace_drafts(ledger, month, [draft for draft in unissued if draft.tenant in waiting], now)
+    return closed
+
+
+def take_on(
+    ledger: Ledger, month: str, gaps: Sequence[str], catalog: Catalog, reason: str, by: str, now: datetime
+) -> list[Acceptance]:
+    """Let the provider carry open gaps of the month, named by id or its first digits: booked into the chain and the postings.
+
+    What waits in quarantine is released with it, and an attempt whose record that was is lost. Those that were accepted before stay as they are. GapMissing or
+    AcceptanceInvalid otherwise, and then none is accepted.
+    """
+    accepted = accepted_gaps(ledger)
+    chosen = choose(month_state(ledger, month, catalog, now).blocks, gaps, accepted, month)
+    made = accept_gaps(ledger, chosen, month, catalog.prices.currency, reason, by, now)
+    released = {
+        entry: f"{RELEASED}{one.reason} ({one.number})"
+        for one in (*accepted, *made)
+        if one.kind is Kind.QUARANTINE
+        for entry in one.key
+    }
+    if resolve(ledger, released, now):
+        book_lost(ledger, [], catalog, now)
+    return made
+
+
+def _print(documents: Sequence[Invoice], press: Press, catalog: Catalog, month: str) -> tuple[list[Paper], list[Block]]:
+    """Every document as files, and by tenant why one cannot be made."""
+    papers, faults = [], []
+    for document in documents:
+        try:
+            papers.append(Paper(document, press.files(document)))
+        except DocumentFailed as error:
+            said = "; ".join(declared(catalog, document.tenant, error.faults)) or str(error)
+            faults.append(_fault(Kind.DOCUMENT, document.tenant, month, said))
+    return papers, faults
+
+
+def _fault(kind: Kind, tenant: str, month: str, said: str) -> Block:
+    return Block(kind, (tenant, month), said, (tenant,), advice="mend the catalog and close the month again")
+
+
+def issued(ledger: Ledger, month: str) -> list[Invoice]:
+    """The issued invoices of a month, as they were sent; InvoiceInvalid when one was tampered with."""
+    return [one.invoice() for one in issued_invoices(ledger, month)]
+
+
+def _open_drafts(ledger: Ledger, month: str, catalog: Catalog, now: datetime) -> Drafts:
+    done = {one.tenant for one in issued_invoices(ledger, month)}
+    found = drafts(ledger, month, catalog, now)
+    return Drafts(
+        [draft for draft in found.invoices if draft.tenant not in done],
+        [block for block in found.blocks if block.tenants[0] not in done],
+    )
+
+
+def _settle(ledger: Ledger, documents: Sequence[Issued]) -> None:
+    """Write what follows from issued invoices and is not there yet: rows for finance, lines first, and postings."""
+    months = {one.month for one in documents}
+
+    def missing(query: str) -> list[Issued]:
+        there = {row["number"] for month in months for row in ledger.read(query, {"month": month})}
+        return [one for one in documents if one.number not in there]
+
+    for table, rows in (
+        (
+            "invoice_line_versions",
+            [(one, line) for one in missing("invoice_line_copies") for line in _lines(one.invoice())],
+        ),
+        ("invoice_versions", [(one, _row(one.invoice(), one)) for one in missing("invoice_copies")]),
+    ):
+        columns = list(rows[0][1]) if rows else []
+        block = [[*row.values(), to_ns(one.issued_at), 0] for one, row in rows]
+        ledger.insert(table, [*columns, "version", "deleted"], block)
+    post(ledger)
+
+
+def _replace_drafts(ledger: Ledger, month: str, fresh: Sequence[Invoice], now: datetime) -> None:
+    key = ("tenant", "billing_month", "kind", "number")
+    old_lines, new_lines = (
+        ledger.read("invoice_lines_draft", {"month": month}),
+        [line for draft in fresh for line in _lines(draft)],
+    )
+    versions.apply(ledger, "invoice_line_versions", versions.change(old_lines, new_lines, (*key, "line")), to_ns(now))
+    old = ledger.read("invoices_draft", {"month": month})
+    versions.apply(
+        ledger, "invoice_versions", versions.change(old, [_row(draft, None) for draft in fresh], key), to_ns(now)
+    )
+
+
+def _row(invoice: Invoice, place: Issued | None) -> dict[str, Any]:
+    return {
+        "tenant": invoice.tenant,
+        "billing_month": invoice.month,
+        "kind": _KIND,
+        "number": invoice.number or "",
+        "status": invoice.state,
+        "issued_at": place.issued_at if place else None,
+        "currency": invoice.currency,
+        "net": invoice.net,
+        "tax": invoice.tax,
+        "gross": invoice.gross,
+        "document": place.document if place else invoice_json(invoice).decode(),
+        "hash": place.hash if place else "",
+        "prev_hash": place.prev_hash if place else "",
+    }
+
+
+def _lines(invoice: Invoice) -> list[dict[str, Any]]:
+    return [
+        {
+            "tenant": invoice.tenant,
+            "billing_month": invoice.month,
+            "kind": _KIND,
+            "number": invoice.number or "",
+            "line": line.position,
+            "item": line.kind.value,
+            "description": line.description,
+            "quantity": line.quantity,
+            "unit": line.unit,
+            "unit_price": line.unit_price,
+            "exact": line.exact,
+            "amount": line.amount,
+            "currency": invoice.currency,
+        }
+        for line in invoice.lines
+    ]
+
+
+def _remember_close(ledger: Ledger, closed: Closed, catalog: Catalog, now: datetime) -> None:
+    """What is closed stays closed; a month that waits for somebody is `partly closed`. What blocks is kept beside it."""
+    month, documents = closed.month, len(closed.invoices)
+    rows = [_block_row(month, block, closed) for block in closed.blocks]
+    changed = versions.change(ledger.read("billing_blocks_month", {"month": month}), rows, ("billing_month", "id"))
+    versions.apply(ledger, "billing_blocks", changed, to_ns(now))
+    before = [(row["status"], row["documents"]) for row in ledger.read("period_known", {"month": month})]
+    status = PARTLY if closed.blocked and ("closed" not in {status for status, _ in before}) else "closed"
+    if before == [(status, documents)]:
+        return
+    start_ns, end_ns = month_window(month, catalog)
+    cost = ledger.read("attributed_cost_window", {"start_ns": start_ns, "end_ns": end_ns})[0]["cost_sum"]
+    ledger.insert(
+        "billing_period_versions",
+        ["billing_month", "version", "status", "closed_at", "catalog_version", "documents", "cost", "currency"],
+        [[month, to_ns(now), status, now, version(catalog), documents, cost, catalog.prices.currency]],
+    )
+
+
+def _block_row(month: str, block: Block, closed: Closed) -> dict[str, Any]:
+    return {
+        "billing_month": month,
+        "id": block.id,
+        "kind": block.kind.value,
+        "what": block.what,
+        "tenants": list(block.tenants),
+        "waiting": [tenant for tenant in block.tenants if tenant in closed.blocked],
+        "engine": block.engine or "",
+        "records": block.records,
+        "tokens": block.tokens,
+        "engine_ns": block.engine_ns,
+        "cost": block.cost,
+        "advice": block.advice,
+    }

@@ -1,0 +1,73 @@
+"""Files of documents in the ledger: kept before the document is numbered, and handed out from there ever after, the same bytes."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from billing.close.blocks import Block, Kind
+from billing.close.month import Closed
+from billing.documents.facturx import Document
+from billing.documents.press import FORMS, Files, Paper, Press
+from billing.errors import DocumentFailed
+from billing.store.clickhouse import Ledger
+from billing.store.invoice.issuing import document_text
+from billing.store.rows import text_hash
+
+_COLUMNS: Final = ("number", "document_hash", "form", "content", "content_hash", "made_at")
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """Documents as files, and by tenant why others are none."""
+
+    papers: list[Paper]
+    blocks: list[Block]
+
+
+_BLOCK: Final = 25
+"""Documents whose files go in one block: some megabytes."""
+
+
+def keep_files(ledger: Ledger, papers: Sequence[Paper], now: datetime) -> int:
+    """Store the files of numbered documents that are not there yet; how many files."""
+    hashes = {text_hash(document_text(paper.document)): paper for paper in papers}
+    asked = {"document_hashes": list(hashes)}
+    known = {row["document_hash"] for row in ledger.read("document_files_known", asked)} if hashes else set()
+    rows = [
+        [paper.document.number, digest, form, base64.b64encode(data).decode(), hashlib.sha256(data).hexdigest(), now]
+        for digest, paper in hashes.items()
+        if digest not in known
+        for form, data in paper.files.items()
+    ]
+    step = _BLOCK * len(FORMS)
+    return sum(
+        ledger.insert("document_file_versions", _COLUMNS, rows[at : at + step]) for at in range(0, len(rows), step)
+    )
+
+
+def printed(ledger: Ledger, closed: Closed, press: Press) -> Printed:
+    """The files of a closed month's invoices, and beside what blocks others those that cannot be printed."""
+    found = Printed([], list(closed.blocks))
+    for invoice in closed.invoices:
+        try:
+            found.papers.append(Paper(invoice, kept_files(ledger, invoice, press)))
+        except DocumentFailed as error:
+            key = (invoice.tenant, closed.month)
+            advice = "add the fonts with LORALEDGER_FONTS and close the month again"
+            found.blocks.append(Block(Kind.DOCUMENT, key, str(error), (invoice.tenant,), advice=advice))
+    return found
+
+
+def kept_files(ledger: Ledger, document: Document, press: Press) -> Files:
+    """The files of an issued document: those that were kept, or made now for one that was issued before files were.
+
+    DocumentFailed when they have to be made and cannot.
+    """
+    asked = {"number": document.number or "", "document_hash": text_hash(document_text(document))}
+    kept = {row["form"]: base64.b64decode(row["content"]) for row in ledger.read("document_files", asked)}
+    return {form: kept[form] for form in FORMS} if kept.keys() >= set(FORMS) else press.files(document)
