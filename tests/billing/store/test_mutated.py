@@ -56,7 +56,7 @@ def mutated(draw: st.DrawFn, original: Any) -> Any:
             owner = owner[step]
         match draw(st.sampled_from(["value", "value", "gone", "twice", "wrapped"])):
             case "value":
-                owner[key] = draw(ODD)
+                owner[key] = copy.deepcopy(draw(ODD))
             case "gone":
                 del owner[key]
             case "twice" if isinstance(owner, list):
