@@ -15,10 +15,10 @@ from typing import Any, Final
 
 from bench.truth.machine import describe
 from bench.truth.measure import OFF_CORE, RETRIES, profile_of, say, start, timed
-from serving.metering.phases import Call, draw_tokens
-from serving.metering.profile import Profile
+from serving.calibration.phases import Call, draw_tokens
+from serving.calibration.step_engine import StepEngine, TimedStep
 from serving.metering.steps import scaled
-from serving.vllm_inprocess import StepEngine, TimedStep
+from serving.step_model.profile import Profile
 
 OUT: Final = Path(__file__).with_name("results") / "kv_saved.json"
 WORK: Final = Path(__file__).parents[1] / "build" / "truth"

@@ -25,14 +25,14 @@ from types import SimpleNamespace
 from typing import Any
 
 from catalog.model import BaseModelSpec, Engine
-from serving import vllm_launch
-from serving.collector import Collector
+from serving.engine import vllm_launch
+from serving.engine.collector import Collector
+from serving.engine.tiny_model import make_tiny_model
+from serving.inside.prefix_owners import Owner, PrefixOwners
+from serving.inside.recorder import Recorder
 from serving.metering.accounting import Accountant
-from serving.metering.channel import Held, Receiver, Sender
-from serving.metering.prefixes import Owner, PrefixOwners
-from serving.metering.profile import DEFAULT_PROFILE
-from serving.metering.recorder import Recorder
-from serving.tiny_model import make_tiny_model
+from serving.step_model.profile import DEFAULT_PROFILE
+from serving.wire.channel import Held, Receiver, Sender
 from telemetry.engine_time import MeterWindow, SystemCause
 
 BASE = "tiny-llama"
@@ -69,7 +69,7 @@ def _listen(address: str, ready: Any) -> None:
 
 def meter_cost(rows: int, directory: Path) -> Cost:
     """The meter's work for STEPS steps of so many requests, between which the engine's thread sleeps as if it computed."""
-    from serving.metering.scheduler import _rows
+    from serving.inside.scheduler import _rows
 
     address = f"ipc://{directory}/cost-{rows}"
     spawn = multiprocessing.get_context("spawn")

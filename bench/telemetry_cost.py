@@ -34,12 +34,11 @@ from catalog.load import parse
 from loraledger.load import drive
 from loraledger.recording import read_recording
 from loraledger.traffic import calls
-from serving.engine import AdapterFiles
-from serving.fake_engine import FakeEngine, ManualClock
+from serving.attempt.catalog_source import CatalogSource
+from serving.attempt.clock import Clock
+from serving.engine.door import AdapterFiles
 from serving.gateway.build import Gateway, build_gateway
-from serving.gateway.catalog_source import CatalogSource
-from serving.gateway.clock import Clock
-from serving.routing import RouteRecord
+from serving.policy.routing import RouteRecord
 from telemetry.engine_time import Opened
 from telemetry.forward import Both, Forwarder
 from telemetry.metrics import Metrics
@@ -48,6 +47,7 @@ from telemetry.otlp import parse_line
 from telemetry.spool import Spool
 from telemetry.tracing import Tracing
 from telemetry.usage import UsageRecord
+from tests.fakes.fake_engine import FakeEngine, ManualClock
 
 ROOT: Final = Path(__file__).parents[1]
 LIMIT: Final = 0.02
@@ -111,7 +111,7 @@ def events_off() -> Iterator[None]:
     nothing: Any = lambda *args: ""  # noqa: E731
     with (
         patch("serving.gateway.app.event_line", nothing),
-        patch("serving.gateway.attempt.event_line", nothing),
+        patch("serving.attempt.attempt.event_line", nothing),
         patch.object(Opened, "to_json", nothing),
         patch.object(RouteRecord, "to_json", nothing),
     ):

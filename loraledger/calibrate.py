@@ -8,11 +8,11 @@ from random import Random
 
 from catalog.model import Catalog, Engine
 from loraledger.serve import adapter_files
-from serving.adapter_store import AdapterStore
-from serving.metering.calibration import CalibrationRefused, StepSample, fit, from_line, to_line
-from serving.metering.phases import MOST_AT_ONCE, phases
-from serving.metering.profile import Profile
-from serving.vllm_inprocess import StepEngine
+from serving.calibration.fit import CalibrationRefused, StepSample, fit, from_line, to_line
+from serving.calibration.phases import MOST_AT_ONCE, phases
+from serving.calibration.step_engine import StepEngine
+from serving.engine.adapter_store import AdapterStore
+from serving.step_model.profile import Profile
 
 Say = Callable[[str], None]
 

@@ -43,9 +43,9 @@ def main() -> None:
     from billing.errors import BillingError, PeriodInvalid
     from catalog.load import CatalogInvalid
     from pipelines.errors import PipelineError
+    from serving.calibration.fit import CalibrationRefused
     from serving.errors import ServingError
-    from serving.metering.calibration import CalibrationRefused
-    from serving.metering.profile import ProfileInvalid
+    from serving.step_model.profile import ProfileInvalid
 
     os.environ.setdefault("DAGSTER_DISABLE_TELEMETRY", "yes")
     # The driver logs what it also raises; a person gets the message once.

@@ -15,19 +15,19 @@ from pathlib import Path
 
 from catalog.model import Adapter, BaseModelSpec, Engine
 from loraledger.settings import Settings
-from serving.adapter_store import AdapterStore
-from serving.engine import AdapterFiles
+from serving.attempt.catalog_source import CatalogSource
+from serving.attempt.limits import Limits
+from serving.engine.adapter_store import AdapterStore
+from serving.engine.door import AdapterFiles
+from serving.engine.lasting_engine import LastingEngine
+from serving.engine.tiny_model import BUILTIN_BASE, builtin_path, is_builtin, make_builtin
+from serving.engine.vllm_engine import start_vllm
 from serving.errors import EngineDown
 from serving.gateway.build import Gateway, build_gateway
-from serving.gateway.catalog_source import CatalogSource
-from serving.gateway.limits import Limits
 from serving.gateway.listening import answer
-from serving.lasting_engine import LastingEngine
-from serving.metering.models import StepModel, load
-from serving.metering.profile import DEFAULT_PROFILE
-from serving.restarts import RestartPolicy
-from serving.tiny_model import BUILTIN_BASE, builtin_path, is_builtin, make_builtin
-from serving.vllm_engine import start_vllm
+from serving.policy.restarts import RestartPolicy
+from serving.step_model.models import StepModel, load
+from serving.step_model.profile import DEFAULT_PROFILE
 from telemetry.engine_lines import engine_line
 from telemetry.engine_time import EngineValue
 from telemetry.forward import Both, Forwarder

@@ -18,11 +18,11 @@ from typing import Any
 
 from bench.truth import sets, shapley
 from catalog.model import BaseModelSpec, Engine
-from serving.metering.calibration import StepSample, fit
-from serving.metering.phases import Call, phases
-from serving.metering.profile import Profile, RowWork
-from serving.tiny_model import make_builtin
-from serving.vllm_inprocess import StepEngine, TimedStep
+from serving.calibration.fit import StepSample, fit
+from serving.calibration.phases import Call, phases
+from serving.calibration.step_engine import StepEngine, TimedStep
+from serving.engine.tiny_model import make_builtin
+from serving.step_model.profile import Profile, RowWork
 
 ENGINE = Engine(id="truth", gpu_type="cpu", max_loras=4, max_cpu_loras=8, max_lora_rank=64)
 PHASES = {"mid": 80, "tiny": 120}

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from bench.truth.sets import TruthSet
-from serving.metering.phases import Call
-from serving.metering.profile import Profile, RowWork
+from serving.calibration.phases import Call
 from serving.metering.reshare import Hit, reshare
-from serving.metering.split import split_step
+from serving.step_model.linear import split_step
+from serving.step_model.profile import Profile, RowWork
 
 Steps = Sequence[tuple[int, Sequence[RowWork]]]
 Shares = dict[str, float]

@@ -11,9 +11,9 @@ from bench.truth import shapley
 from bench.truth.measure import Run, aside, by_subset, profile_of, read_runs
 from bench.truth.methods import METHODS, Shares, Steps
 from bench.truth.sets import TruthSet, content, digest, load
-from serving.metering.calibration import StepSample, errors_ppm
-from serving.metering.phases import Call
-from serving.metering.profile import Profile, RowWork
+from serving.calibration.fit import StepSample, errors_ppm
+from serving.calibration.phases import Call
+from serving.step_model.profile import Profile, RowWork
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from serving.metering.phases import Call, draw_tokens
+from serving.calibration.phases import Call, draw_tokens
 
 FILE: Final = Path(__file__).with_name("sets.json")
 MORE: Final = {7: 12, 8: 8}

@@ -45,7 +45,7 @@ def calibrate(
     from catalog.load import load
     from loraledger import calibrate as composition
     from loraledger.serve import chosen_engine
-    from serving.metering.calibration import step_class
+    from serving.calibration.fit import step_class
 
     chosen = settings(home, catalog)
     loaded = load(chosen.catalog)

@@ -12,22 +12,22 @@ from uuid import uuid4
 from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope, Send
 
-from serving.credentials import authorization
-from serving.gateway import errors
-from serving.gateway.answer import Answer
+from serving.attempt.answer import Answer
+from serving.attempt.attempt import Attempt, Desk
+from serving.attempt.catalog_source import CatalogSource
+from serving.attempt.client import Client, Patience, abort_of
+from serving.attempt.limits import Limits
+from serving.attempt.steps import Steps
 from serving.gateway.aside import Aside
-from serving.gateway.attempt import Attempt, Desk
-from serving.gateway.catalog_source import CatalogSource
-from serving.gateway.client import Client, Patience, abort_of
-from serving.gateway.errors import ClientGone, Refusal
 from serving.gateway.knocks import Knocks
-from serving.gateway.limits import Limits
-from serving.gateway.operations import OPERATIONS
 from serving.gateway.otlp import TRACES
 from serving.gateway.pages import Pages
 from serving.gateway.replies import reply
 from serving.gateway.routes import HEALTH, METRICS, Served, route_of
-from serving.gateway.steps import Steps
+from serving.policy.credentials import authorization
+from serving.protocol import errors
+from serving.protocol.errors import ClientGone, Refusal
+from serving.protocol.operations import OPERATIONS
 from telemetry.engine_time import Opened
 from telemetry.names import CONNECTIONS_CLOSED, IN_FLIGHT, EventName
 from telemetry.otlp import event_line

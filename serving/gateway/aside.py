@@ -17,20 +17,20 @@ from starlette.datastructures import Headers
 from starlette.types import Message, Scope
 
 from catalog.model import Tenant
-from serving.engine import EngineDoor
-from serving.gateway import errors
-from serving.gateway.beside import beside
-from serving.gateway.catalog_source import View
-from serving.gateway.client import Client, declared_length
-from serving.gateway.dialects import CHOICES, MESSAGES
-from serving.gateway.engine_call import call_engine, engine_scope
-from serving.gateway.errors import ClientGone, Refusal
-from serving.gateway.fields import read_object
-from serving.gateway.json_body import LARGE, encode
-from serving.gateway.limits import Limits
+from serving.attempt.beside import beside
+from serving.attempt.catalog_source import View
+from serving.attempt.client import Client, declared_length
+from serving.attempt.engine_call import call_engine, engine_scope
+from serving.attempt.limits import Limits
+from serving.engine.door import EngineDoor
 from serving.gateway.replies import reply
-from serving.gateway.rewrite import permitted
 from serving.gateway.routes import COUNT, VERSION
+from serving.protocol import errors
+from serving.protocol.dialects import CHOICES, MESSAGES
+from serving.protocol.errors import ClientGone, Refusal
+from serving.protocol.fields import read_object
+from serving.protocol.json_body import LARGE, encode
+from serving.protocol.rewrite import permitted
 
 log = logging.getLogger(__name__)
 

@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from catalog.model import Adapter, Catalog
-from serving.engine import AdapterFiles, EngineDoor
+from serving.attempt.attempt import Desk
+from serving.attempt.catalog_source import CatalogSource, View
+from serving.attempt.clock import Clock
+from serving.attempt.limits import Limits
+from serving.attempt.quotas import QuotaDesk
+from serving.attempt.residency_door import ResidencyDoor
+from serving.attempt.snapshot import SnapshotFile
+from serving.attempt.steps import Steps
+from serving.engine.door import AdapterFiles, EngineDoor
 from serving.gateway import gauges
 from serving.gateway.app import GatewayApp
-from serving.gateway.attempt import Desk
-from serving.gateway.catalog_source import CatalogSource, View
-from serving.gateway.clock import Clock
-from serving.gateway.limits import Limits
 from serving.gateway.pages import Pages
-from serving.gateway.quotas import QuotaDesk
-from serving.gateway.residency_door import ResidencyDoor
-from serving.gateway.snapshot import SnapshotFile
-from serving.gateway.steps import Steps
 from telemetry.engine_time import LoadCause
 from telemetry.forward import Forwarder
 from telemetry.metrics import Metrics

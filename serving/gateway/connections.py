@@ -16,10 +16,10 @@ from typing import Any, Final
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from serving.attempt.client import ABORT
+from serving.attempt.limits import Limits
 from serving.gateway.addresses import neighbourhood
-from serving.gateway.client import ABORT
-from serving.gateway.errors import error_body
-from serving.gateway.limits import Limits
+from serving.protocol.errors import error_body
 from telemetry.metrics import Metrics
 from telemetry.names import CONNECTIONS_CLOSED, CONNECTIONS_OPEN
 

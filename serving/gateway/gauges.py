@@ -7,10 +7,10 @@ import math
 from typing import Final
 
 from catalog.model import Catalog, Engine
-from serving.engine import EngineState
-from serving.gateway.quotas import QuotaDesk
-from serving.gateway.snapshot import Snapshot, SnapshotFile
-from serving.gpu_memory import DeviceMemory, Devices
+from serving.attempt.quotas import QuotaDesk
+from serving.attempt.snapshot import Snapshot, SnapshotFile
+from serving.engine.door import EngineState
+from serving.engine.gpu_memory import DeviceMemory, Devices
 from telemetry.metrics import Metrics
 from telemetry.names import (
     BUDGET_USED,

@@ -9,11 +9,11 @@ from typing import Final
 
 from starlette.types import Scope
 
-from serving.admission import MINUTE_NS, Bucket
-from serving.gateway import errors
+from serving.attempt.attempt import Attempt
 from serving.gateway.addresses import neighbourhood
-from serving.gateway.attempt import Attempt
-from serving.gateway.errors import Refusal
+from serving.policy.admission import MINUTE_NS, Bucket
+from serving.protocol import errors
+from serving.protocol.errors import Refusal
 from telemetry.metrics import Metrics
 from telemetry.names import OTHER, REQUEST_ERRORS, REQUESTS
 from telemetry.usage import UNAUTHENTICATED, ErrorType, Status

@@ -12,9 +12,9 @@ from typing import Final
 
 import uvicorn
 
+from serving.attempt.limits import Limits
 from serving.gateway.build import Gateway
 from serving.gateway.connections import Connections
-from serving.gateway.limits import Limits
 from telemetry.metrics import Metrics
 
 SEND_BUFFER_BYTES: Final = 128 << 10

@@ -16,11 +16,11 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
-from serving.gateway.client import Client, declared_length
-from serving.gateway.clock import Clock
-from serving.gateway.errors import ClientGone, Refusal
-from serving.gateway.limits import Limits
+from serving.attempt.client import Client, declared_length
+from serving.attempt.clock import Clock
+from serving.attempt.limits import Limits
 from serving.gateway.replies import reply
+from serving.protocol.errors import ClientGone, Refusal
 from telemetry.errors import LineInvalid, SpoolWriteFailed
 from telemetry.otlp_receive import Received, received
 from telemetry.spool import Spool

@@ -11,16 +11,17 @@ from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
 from catalog.model import Tenant
-from serving.gateway import errors, gauges
-from serving.gateway.attempt import Desk
-from serving.gateway.catalog_source import CatalogSource, View
+from serving.attempt.attempt import Desk
+from serving.attempt.catalog_source import CatalogSource, View
+from serving.attempt.limits import Limits
+from serving.attempt.snapshot import SnapshotFile
+from serving.engine.gpu_memory import Devices
+from serving.gateway import gauges
 from serving.gateway.drops import count_drops
-from serving.gateway.limits import Limits
 from serving.gateway.otlp import SpanIntake
 from serving.gateway.replies import reply
 from serving.gateway.routes import MODELS
-from serving.gateway.snapshot import SnapshotFile
-from serving.gpu_memory import Devices
+from serving.protocol import errors
 
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1"})
 

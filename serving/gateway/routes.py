@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from serving.gateway.operations import OPERATIONS
 from serving.gateway.otlp import TRACES
+from serving.protocol.operations import OPERATIONS
 
 MODELS: Final = "/v1/models"
 HEALTH: Final = "/health"

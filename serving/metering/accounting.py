@@ -11,15 +11,15 @@ from typing import Final
 
 from serving.metering import timeline
 from serving.metering.attempts import Attempts, Measured
-from serving.metering.events import Aborted, Bye, Entered, Event, Hello, Loaded, LoadSpan, Step
 from serving.metering.loads import LoadBook, is_cold
-from serving.metering.models import StepModel
 from serving.metering.prefix_lines import PrefixLines
 from serving.metering.steps import book_step, split_run
 from serving.metering.tally import Tally
 from serving.metering.tiles import StepRun, Tile, Unowned, lay
 from serving.metering.timeline import EventRefused, Timeline
 from serving.metering.windows import Totals, WindowBook, minutes
+from serving.step_model.models import StepModel
+from serving.wire.events import Aborted, Bye, Entered, Event, Hello, Loaded, LoadSpan, Step
 from telemetry.engine_time import AdapterLoad, LoadCause, MeterWindow, PrefixReshare
 
 __all__ = ["Accountant", "EventRefused", "Measured", "Totals"]

@@ -8,9 +8,9 @@ from collections.abc import Container, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from serving.metering.events import Entered, Row
-from serving.metering.profile import RowWork
 from serving.metering.tally import Tally
+from serving.step_model.profile import RowWork
+from serving.wire.events import Entered, Row
 from telemetry.usage import QUARTER_NS, Slice
 
 UNKNOWN: Final = "unknown"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from serving.metering.events import LoadSpan
+from serving.wire.events import LoadSpan
 from telemetry.engine_time import AdapterLoad, LoadCause
 
 

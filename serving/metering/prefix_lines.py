@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from serving.metering.attempts import UNKNOWN, Request
-from serving.metering.events import PrefixHit
-from serving.metering.models import StepModel, own_curves
-from serving.metering.profile import RowWork
 from serving.metering.reshare import PrefixBook
+from serving.step_model.models import StepModel, own_curves
+from serving.step_model.profile import RowWork
+from serving.wire.events import PrefixHit
 from telemetry.engine_time import PrefixMove, PrefixReshare
 
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from serving.metering.attempts import UNKNOWN
-from serving.metering.models import StepModel, own_curves, split_step
-from serving.metering.profile import RowWork
-from serving.metering.split import Curve, deal
+from serving.step_model.linear import Curve, deal
+from serving.step_model.models import StepModel, own_curves, split_step
+from serving.step_model.profile import RowWork
 
 MOST_PAYERS: Final = 4096
 """Attempts whose prefill is remembered; the oldest are forgotten first."""

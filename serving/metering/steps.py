@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from serving.metering.attempts import Attempts, Request
-from serving.metering.events import LoadSpan
 from serving.metering.loads import is_cold
-from serving.metering.models import StepModel, split_step
-from serving.metering.profile import RowWork
-from serving.metering.split import RowShare, deal
 from serving.metering.tiles import StepRun
 from serving.metering.windows import WindowBook
+from serving.step_model.linear import RowShare, deal
+from serving.step_model.models import StepModel, split_step
+from serving.step_model.profile import RowWork
+from serving.wire.events import LoadSpan
 from telemetry.engine_time import SystemCause
 
 _NOTHING: Final = (0, 0)

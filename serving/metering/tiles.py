@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import NamedTuple
 
-from serving.metering.events import LoadSpan, Step
+from serving.wire.events import LoadSpan, Step
 from telemetry.engine_time import SystemCause
 
 

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from operator import itemgetter
 from typing import Final, NamedTuple
 
-from serving.metering.events import Aborted, Bye, Event, Hello, Loaded, LoadSpan, Step, Woke
 from serving.metering.tiles import Cover, StepRun, Tile, Unowned, lay
+from serving.wire.events import Aborted, Bye, Event, Hello, Loaded, LoadSpan, Step, Woke
 from telemetry.engine_time import SystemCause
 
 _OF_STEPS: Final = frozenset({SystemCause.EMPTY_STEP, SystemCause.STALL})

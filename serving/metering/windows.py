@@ -8,10 +8,10 @@ from itertools import repeat
 from typing import Final
 
 from serving.metering.attempts import Attempt
-from serving.metering.events import LoadSpan
 from serving.metering.loads import is_cold
-from serving.metering.split import RowShare
 from serving.metering.tiles import Unowned
+from serving.step_model.linear import RowShare
+from serving.wire.events import LoadSpan
 from telemetry.engine_time import MINUTE_NS, MeterWindow, Share, SystemCause
 
 BUSY_NS: Final = 1_000_000_000

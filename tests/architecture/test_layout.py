@@ -19,9 +19,9 @@ PURE_MONEY = (
     "billing/cost/attribution.py",
     "billing/invoice/rating.py",
     "billing/invoice/invoice.py",
-    "serving/budgets.py",
-    "serving/charges.py",
-    "serving/metering/split.py",
+    "serving/policy/budgets.py",
+    "serving/policy/charges.py",
+    "serving/step_model/linear.py",
 )
 
 

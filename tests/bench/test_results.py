@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bench.truth import report, sets
-from serving.metering.profile import Profile
+from serving.step_model.profile import Profile
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "bench" / "results"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bench.truth import result, sets, shapley
 from bench.truth.methods import METHODS, Steps, prefix_hits
-from serving.metering.profile import DEFAULT_PROFILE, RowWork
+from serving.step_model.profile import DEFAULT_PROFILE, RowWork
 
 GAMES = st.integers(1, 4).flatmap(
     lambda n: st.lists(st.integers(0, 10**6), min_size=(1 << n) - 1, max_size=(1 << n) - 1).map(lambda v: [0, *v])

@@ -18,8 +18,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from alerts.generate import to_yaml
 from alerts.rules import rule_file
 from alerts.tenant_rules import SHARE_RED, SHARE_YELLOW
-from serving.gateway.measures import Ended, observe
-from serving.gateway.record import Facts
+from serving.attempt.measures import Ended, observe
+from serving.attempt.record import Facts
 from telemetry.metrics import Metrics
 from telemetry.names import SLO_RATIO_HIST
 from telemetry.usage import Status, UsageRecord

@@ -14,8 +14,8 @@ import pytest
 from catalog.model import BaseModelSpec, Engine
 from loraledger.calibrate import read_steps
 from loraledger.serve import step_profile
-from serving.metering.calibration import CalibrationRefused
-from serving.metering.profile import DEFAULT_PROFILE, Profile, ProfileInvalid
+from serving.calibration.fit import CalibrationRefused
+from serving.step_model.profile import DEFAULT_PROFILE, Profile, ProfileInvalid
 
 ROOT = Path(__file__).parents[2]
 TINY = BaseModelSpec(name="tiny-llama")

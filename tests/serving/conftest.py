@@ -8,9 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from serving.adapter_store import AdapterStore
-from serving.engine import AdapterFiles
-from serving.tiny_model import RANKS, TinyModel, make_tiny_model
+from serving.engine.adapter_store import AdapterStore
+from serving.engine.door import AdapterFiles
+from serving.engine.tiny_model import RANKS, TinyModel, make_tiny_model
+from tests.fakes.gateway_bench import ask, catalog_text, raw, run_bench
+
+__all__ = ["ask", "catalog_text", "raw", "run_bench"]
+"""Fixtures of the gateway's bench, for every room of serving."""
 
 
 @pytest.fixture(scope="session")

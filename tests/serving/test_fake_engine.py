@@ -11,10 +11,10 @@ from typing import Any
 import httpx
 import pytest
 
-from serving.engine import AdapterFiles, EngineDoor
+from serving.engine.door import AdapterFiles, EngineDoor
 from serving.errors import AdapterLoadFailed
-from serving.fake_engine import FakeEngine, ManualClock
 from telemetry.engine_time import LoadCause
+from tests.fakes.fake_engine import FakeEngine, ManualClock
 
 CODER = AdapterFiles("coder", Path("/a"), "ab" * 32, 8, 1000)
 

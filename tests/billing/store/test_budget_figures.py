@@ -19,9 +19,9 @@ from billing.store.finance import month_window, publish_snapshot
 from billing.store.intake.ingest import ingest
 from billing.store.intake.usage import book_lost, book_spans
 from catalog.model import Catalog
-from serving.budgets import Account, Published
-from serving.charges import Terms, charge
-from serving.gateway.snapshot import Snapshot
+from serving.attempt.snapshot import Snapshot
+from serving.policy.budgets import Account, Published
+from serving.policy.charges import Terms, charge
 from telemetry.engine_time import SessionEvent
 from telemetry.usage import QUARTER_NS, Slice, Status, UsageRecord
 

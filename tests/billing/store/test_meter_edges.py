@@ -17,8 +17,8 @@ from billing.store.intake.ingest import ingest
 from billing.store.intake.usage import book_lost, book_spans
 from catalog.model import Catalog
 from serving.metering.accounting import Accountant
-from serving.metering.events import Bye, Entered, Event, Hello, Row, Step, Woke
-from serving.metering.profile import DEFAULT_PROFILE
+from serving.step_model.profile import DEFAULT_PROFILE
+from serving.wire.events import Bye, Entered, Event, Hello, Row, Step, Woke
 from telemetry.engine_time import EngineCounters, SessionEvent
 from telemetry.names import EventName
 from telemetry.usage import Status, UsageRecord

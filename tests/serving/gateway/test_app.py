@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from serving.gateway.limits import Limits
+from serving.attempt.limits import Limits
 from telemetry.usage import ErrorType, Status
 
 Ask = Callable[..., dict[str, Any]]

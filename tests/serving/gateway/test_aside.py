@@ -11,12 +11,12 @@ from typing import Any, cast
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from serving.engine import EngineDoor
+from serving.attempt.client import Client
+from serving.attempt.limits import Limits
+from serving.engine.door import EngineDoor
 from serving.gateway.aside import AT_ONCE, AT_ONCE_EACH, TEXT_BYTES, Aside
-from serving.gateway.client import Client
-from serving.gateway.limits import Limits
 from serving.gateway.replies import reply
-from serving.tickets import TICKET
+from serving.wire.tickets import TICKET
 
 Run = Callable[..., None]
 COUNT = "/v1/messages/count_tokens"

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from serving.fake_engine import Device
+from serving.attempt.limits import Limits
 from serving.gateway import connections, listening
 from serving.gateway.addresses import neighbourhood
 from serving.gateway.connections import Connections
-from serving.gateway.limits import Limits
 from telemetry.metrics import Metrics
 from telemetry.usage import ErrorType, Status
+from tests.fakes.fake_engine import Device
 
 Ask = Callable[..., dict[str, Any]]
 Run = Callable[..., None]

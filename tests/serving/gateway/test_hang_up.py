@@ -144,6 +144,6 @@ def test_over_a_real_connection(run_bench: Run, ask: Ask) -> None:
             server.should_exit = True
             await serving
 
-    from serving.fake_engine import Device
+    from tests.fakes.fake_engine import Device
 
     run_bench(test, device=Device(pace_s=0.001))

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from serving.attempt.limits import Limits
 from serving.gateway import knocks
-from serving.gateway.limits import Limits
 from telemetry.usage import ErrorType, Status
 
 Ask = Callable[..., dict[str, Any]]

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from serving.gateway.limits import Limits
-from serving.gateway.measures import Ended, observe
-from serving.gateway.record import Facts
+from serving.attempt.limits import Limits
+from serving.attempt.measures import Ended, observe
+from serving.attempt.record import Facts
 from telemetry.forward import Forwarder
 from telemetry.metrics import Metrics
 from telemetry.names import DROPPED, LABEL_OVERFLOW, SPOOL_ERRORS

@@ -15,7 +15,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
-from serving.gateway.limits import Limits
+from serving.attempt.limits import Limits
 from telemetry.names import Attr, EventName
 from telemetry.otlp import SpanRow, event_line, parse_line, parse_protobuf_traces
 

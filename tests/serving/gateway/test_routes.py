@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from serving.gateway.api_page import PAGE, page
-from serving.gateway.operations import OPERATIONS
 from serving.gateway.routes import ROUTES, Served, route_of
+from serving.protocol.operations import OPERATIONS
 
 
 def test_the_documentation_prints_the_table() -> None:

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from serving.metering.accounting import Accountant, EventRefused
-from serving.metering.events import Aborted, Bye, Entered, Event, Hello, Loaded, LoadSpan, Mark, Row, Step, Woke
-from serving.metering.profile import Profile, RowWork
+from serving.step_model.profile import Profile, RowWork
+from serving.wire.events import Aborted, Bye, Entered, Event, Hello, Loaded, LoadSpan, Mark, Row, Step, Woke
 from telemetry.engine_time import AdapterLoad, LoadCause, MeterWindow, SystemCause
 
 MS = 1_000_000

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from serving.metering.accounting import Accountant, EventRefused
-from serving.metering.events import Aborted, Bye, Entered, Event, Hello, Loaded, LoadSpan, Mark, Row, Step, Woke
-from serving.metering.profile import DEFAULT_PROFILE
+from serving.step_model.profile import DEFAULT_PROFILE
+from serving.wire.events import Aborted, Bye, Entered, Event, Hello, Loaded, LoadSpan, Mark, Row, Step, Woke
 from telemetry.engine_time import MINUTE_NS, MeterWindow, SystemCause
 from telemetry.usage import QUARTER_NS
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from serving.metering.accounting import Accountant
-from serving.metering.events import Entered, Hello, PrefixHit, Row, Step, Woke
-from serving.metering.profile import Profile
+from serving.step_model.profile import Profile
+from serving.wire.events import Entered, Hello, PrefixHit, Row, Step, Woke
 from telemetry.engine_time import PrefixReshare
 
 MS = 1_000_000

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from serving.metering.attempts import UNKNOWN
-from serving.metering.gemm import GemmProfile
-from serving.metering.models import StepModel, own_curves, split_step
-from serving.metering.profile import DEFAULT_PROFILE, Profile, RowWork
 from serving.metering.reshare import Hit, PrefixBook, reshare
-from serving.metering.split import deal
+from serving.step_model.linear import deal
+from serving.step_model.models import StepModel, own_curves, split_step
+from serving.step_model.profile import DEFAULT_PROFILE, Profile, RowWork
+from serving.step_model.roofline import GemmProfile
 
 PLAIN = Profile(a=0, b_p=10**6, b_d=10**6, c_p=0, c_d=0, any_lora=0, per_adapter=0, lora_token=0)
 """A token costs a microsecond, and nothing else costs anything."""

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from serving.metering import timeline
-from serving.metering.events import Aborted, Event, Hello, Loaded, LoadSpan, Mark, Row, Step, Woke
 from serving.metering.tiles import StepRun, Tile, Unowned
 from serving.metering.timeline import EventRefused, Timeline
+from serving.wire.events import Aborted, Event, Hello, Loaded, LoadSpan, Mark, Row, Step, Woke
 from telemetry.engine_time import SystemCause
 
 HELLO = Hello("eng-1", "gpu-a", mono_ns=100, utc_ns=1_000)

@@ -17,12 +17,12 @@ import pytest
 pytest.importorskip("vllm")
 
 from catalog.model import Adapter
-from serving.adapter_store import AdapterStore
-from serving.engine import AdapterFiles
+from serving.attempt.catalog_source import CatalogSource
+from serving.engine.adapter_store import AdapterStore
+from serving.engine.door import AdapterFiles
+from serving.engine.tiny_model import TinyModel, builtin_path
+from serving.engine.vllm_engine import VllmEngine, start_vllm
 from serving.gateway.build import Gateway, build_gateway
-from serving.gateway.catalog_source import CatalogSource
-from serving.tiny_model import TinyModel, builtin_path
-from serving.vllm_engine import VllmEngine, start_vllm
 from telemetry.engine_time import EngineValue
 from telemetry.metrics import Metrics
 from telemetry.names import Attr

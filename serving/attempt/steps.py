@@ -1,0 +1,196 @@
+"""What happens to one attempt between its opening and its end: body, route, admission, residency, engine."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from fractions import Fraction
+from typing import Final
+
+from starlette.datastructures import Headers
+from starlette.types import Scope
+
+from catalog.model import Adapter, Catalog, Tenant
+from serving.attempt.answer import Answer
+from serving.attempt.attempt import Attempt, Desk
+from serving.attempt.beside import beside
+from serving.attempt.catalog_source import View
+from serving.attempt.client import Client, declared_length
+from serving.attempt.counting import given_tokens, prompt_tokens
+from serving.attempt.engine_call import call_engine, engine_scope
+from serving.attempt.limits import Limits
+from serving.attempt.quotas import counts_tokens
+from serving.attempt.residency_door import TierBusy
+from serving.attempt.verdict import refusal_of
+from serving.errors import EngineDown, EngineError
+from serving.policy.admission import Demand
+from serving.policy.credentials import cache_salt
+from serving.policy.residency import HIT, MISS
+from serving.policy.routing import Denial, decide, observe
+from serving.protocol import errors
+from serving.protocol.errors import ClientGone, Refusal
+from serving.protocol.request import Call, read_call
+from serving.protocol.response import Names
+from serving.protocol.rewrite import Orders, engine_body, engine_headers
+from serving.wire.tickets import Ticket
+from telemetry.engine_time import LoadCause
+from telemetry.usage import Status
+
+log = logging.getLogger(__name__)
+
+NOT_FOUND: Final = 404
+UNLIMITED_TOKENS: Final = 1 << 20
+"""The longest sequence of an engine that the catalog says nothing about."""
+BLOCK_TOKENS: Final = 16
+
+
+class Steps:
+    """The way of an attempt through the gateway; the same for every attempt of a process."""
+
+    def __init__(self, desk: Desk, secret: bytes, limits: Limits) -> None:
+        self._desk, self._secret, self._limits = desk, secret, limits
+
+    async def serve(
+        self, scope: Scope, view: View, tenant: Tenant, attempt: Attempt, client: Client, answer: Answer
+    ) -> None:
+        """Everything between the opening and the end. Raises Refusal or ClientGone; anything else is our fault."""
+        headers, limits = Headers(scope=scope), self._limits
+        attempt.note_tenant(tenant)
+        raw = await client.body(declared_length(headers), limits.body_bytes, limits.body_s)
+        call = await beside(len(raw), read_call, scope["path"], raw)
+        attempt.note_call(call.operation.name, call.stream)
+        adapter = await self._route(view, tenant, attempt, call, headers)
+        self._expect_engine()
+        bound = await self._admit(view.catalog, tenant, attempt, client, call)
+        served, public = self._desk.door.base_model, view.catalog.base_model.name
+        if adapter is not None:
+            await client.unless_gone(self._hold(attempt, adapter, tenant))
+            served, public = attempt.served_name, adapter.name
+        else:
+            attempt.note_residency(HIT, None, attempt.now(), False)
+        if client.gone.is_set():
+            raise ClientGone
+        ticket = Ticket(attempt.facts.attempt_key, tenant.id, cache_salt(self._secret, tenant))
+        answer.expect(call, Names(served, public), ticket, attempt.note_first_token)
+        orders = Orders(
+            served_name=served,
+            ticket=ticket,
+            request_id=attempt.facts.request_id,
+            traceparent=attempt.traceparent,
+            output_tokens=bound,
+        )
+        await self._engine(scope, attempt, client, answer, call, orders, len(raw))
+
+    async def _route(
+        self, view: View, tenant: Tenant, attempt: Attempt, call: Call, headers: Headers
+    ) -> Adapter | None:
+        start = attempt.now()
+        sticky = headers.get("x-session-id") or call.user or attempt.facts.request_id
+        asked = await beside(len(call.text), observe, view.policy, tenant.id, call.model, sticky, call.text)
+        decision = decide(view.policy, asked)
+        attempt.note_route(asked, decision, start)
+        if isinstance(decision, Denial):
+            raise errors.unknown_model(call.model)
+        return view.catalog.adapter(decision.adapter) if decision.adapter is not None else None
+
+    def _expect_engine(self) -> None:
+        if (wait_s := self._desk.door.retry_after_s()) is not None:
+            raise errors.engine_down(wait_s)
+
+    async def _admit(
+        self, catalog: Catalog, tenant: Tenant, attempt: Attempt, client: Client, call: Call
+    ) -> int | None:
+        """Take what the request needs from the quotas; the bound on its output that the engine must be told, if any."""
+        start = attempt.now()
+        engine = self._desk.engine
+        try:
+            asked, cap = call.choices * call.prompts, tenant.quotas.max_choices
+            if asked > cap:
+                raise errors.too_many_choices(asked, call.prompts, cap, "n" if call.choices > 1 else "prompt")
+            prompts = (0,) * call.prompts
+            if counts_tokens(tenant.quotas):
+                prompts = await prompt_tokens(self._desk.door, call, self._limits.count_s)
+                if client.gone.is_set():
+                    raise ClientGone
+            limit = engine.max_model_len if engine is not None else UNLIMITED_TOKENS
+            if (longest := max(given_tokens(call) or (0,))) > limit:
+                raise errors.beyond_model(longest, limit)
+            demand = Demand(
+                prompts,
+                call.choices,
+                limit=limit,
+                block=engine.block_size if engine is not None else BLOCK_TOKENS,
+                output=call.output_tokens,
+            )
+            grant = self._desk.quotas.admit(catalog, tenant, demand, attempt.facts.seq, call.output_field)
+        except Refusal:
+            attempt.note_admission(None, start)
+            raise
+        attempt.note_admission(grant.ask, start)
+        return grant.output_tokens
+
+    async def _hold(self, attempt: Attempt, adapter: Adapter, tenant: Tenant) -> None:
+        start = attempt.now()
+        try:
+            held = await self._desk.residency.hold(
+                adapter, LoadCause.REQUEST, Fraction(1) / Fraction(tenant.slo.p99_seconds)
+            )
+        except EngineError as error:
+            log.error("attempt %s: %s", attempt.facts.attempt_key, error)
+            attempt.note_load_failure(start)
+            if isinstance(error, EngineDown):
+                raise errors.engine_down(self._desk.door.retry_after_s() or 1) from error
+            raise errors.load_failed(adapter.name, busy=isinstance(error, TierBusy)) from error
+        except asyncio.CancelledError:
+            attempt.note_residency(MISS, None, start, adapter.warm)
+            raise
+        attempt.note_residency(held.outcome, held, start, adapter.warm)
+
+    async def _engine(
+        self, scope: Scope, attempt: Attempt, client: Client, answer: Answer, call: Call, orders: Orders, size: int
+    ) -> None:
+        """Ask the engine. `size` is the length of the client's body."""
+        try:
+            body = await beside(size, engine_body, call, orders)
+        except RecursionError as error:
+            raise errors.bad_body("The request body is nested too deeply.") from error
+        inner = engine_scope(scope, call.path, engine_headers(scope["headers"], orders, len(body)))
+        ticket = orders.ticket
+        attempt.note_engine(ticket)
+        limits = self._limits
+        broke: Exception | None = None
+        try:
+            await call_engine(
+                self._desk.door.app,
+                inner,
+                body,
+                client,
+                answer.engine_send,
+                ticket,
+                limit_s=limits.engine_s,
+                grace_s=limits.abort_grace_s,
+            )
+        except TimeoutError:
+            raise errors.timed_out(limits.engine_s) from None
+        except ClientGone:
+            raise
+        except Exception as error:
+            # vLLM refuses some requests only once their stream has begun, and can then only break.
+            answer.complete = False
+            broke = error
+        refusal = refusal_of(answer, ticket, attempt.facts.request_id)
+        if refusal is not None and answer.status != NOT_FOUND and await self._unread(ticket):
+            log.error(
+                "attempt %s: vLLM could not read its body: %s", attempt.facts.attempt_key, broke or "it said no more"
+            )
+            raise errors.unreadable()
+        if broke is not None and (refusal is None or refusal.status is Status.SERVER_ERROR):
+            raise broke
+        if refusal is not None:
+            raise refusal
+        attempt.end(Status.OK if answer.status == 200 else Status.BAD_REQUEST)
+
+    async def _unread(self, ticket: Ticket) -> bool:
+        """Whether vLLM's front end broke before it got as far as the engine's entry: while the engine is up, on the body."""
+        untouched = ticket.watched and not ticket.entered and ticket.refused is None
+        return untouched and await self._desk.door.healthy()

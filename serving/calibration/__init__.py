@@ -1,0 +1,1 @@
+"""Fits a step model to an engine."""

@@ -1,0 +1,342 @@
+"""The thread in the gateway process that hears the meter, has it accounted for, and hands on what is finished.
+
+It must not die quietly: whatever goes wrong with one event is logged and counted in `faults`, and the next event is taken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from serving.engine.door import AdapterFiles, LoadTiming
+from serving.errors import EventInvalid
+from serving.metering.accounting import Accountant, Measured
+from serving.metering.tally import Tally
+from serving.wire.channel import Held, Message, Receiver
+from serving.wire.events import Bye, Hello, Loaded, LoadSpan, Step
+from telemetry.engine_time import AdapterLoad, LoadCause, MeterValue
+
+POLL_S = 0.1
+SETTLE_S = 0.5
+HEARTBEAT_S = 5.0
+BATCH = 256
+"""Messages taken before whoever waits for figures is answered."""
+
+logger = logging.getLogger(__name__)
+
+
+class Collector:
+    """Owns the receiving end and the accountant of one engine. `sink` gets every finished value, in this thread.
+
+    `heartbeat` is called every few seconds, in this thread. What other threads ask is answered under a lock.
+    """
+
+    def __init__(
+        self,
+        receiver: Receiver,
+        accountant: Accountant,
+        sink: Callable[[MeterValue], None],
+        heartbeat: Callable[[], None] = lambda: None,
+        clock: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self._receiver = receiver
+        self._accountant = accountant
+        self._sink = sink
+        self._heartbeat = heartbeat
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="meter-collector", daemon=True)
+        self._up = threading.Event()
+        self._done = threading.Event()
+        self._stop = threading.Event()
+        self._waiting: dict[str, list[_Waiter]] = {}
+        self._loading: dict[str, _Loading] = {}
+        self._asked: dict[tuple[str, int], _Loading] = {}
+        self._heard_ns = clock()
+        self._strangers: frozenset[tuple[str, str]] = frozenset()
+        self._ended = False
+        self.hello: Hello | None = None
+        self.held = Held(0, 0, ())
+        self.faults = 0
+
+    @property
+    def gaps(self) -> int:
+        """Messages that never arrived."""
+        return self._receiver.gaps
+
+    @property
+    def heard_ns(self) -> int:
+        """When the engine last said something, on the monotonic clock."""
+        return self._heard_ns
+
+    def start(self) -> None:
+        """Begin to listen."""
+        self._thread.start()
+
+    def up(self, timeout_s: float) -> bool:
+        """Whether the engine's meter has said hello, at the latest after `timeout_s`."""
+        return self._up.wait(timeout_s)
+
+    @property
+    def over(self) -> bool:
+        """Whether the engine's meter has said bye."""
+        return self._done.is_set()
+
+    def stop(self, timeout_s: float) -> bool:
+        """Listen until the engine says bye, `timeout_s` at most, then settle everything. Whether it said bye."""
+        said_bye = self._done.wait(timeout_s)
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._receiver.close()
+        return said_bye
+
+    def owner_ns(self) -> dict[str, int]:
+        """Measured time so far, by owner."""
+        with self._lock:
+            return dict(self._accountant.totals.owners)
+
+    def system_ns(self) -> dict[str, int]:
+        """Measured time so far that belongs to the system, by cause."""
+        with self._lock:
+            return dict(self._accountant.totals.causes)
+
+    def predicted_ns(self) -> int:
+        """What the step model predicted for the steps so far."""
+        with self._lock:
+            return self._accountant.totals.predicted_ns
+
+    def tally(self) -> Tally:
+        """Requests and tokens counted so far."""
+        with self._lock:
+            return self._accountant.tally()
+
+    def knows(self, attempt: str) -> bool:
+        """Whether the attempt entered the engine, as far as heard."""
+        with self._lock:
+            return self._accountant.knows(attempt)
+
+    async def measured(self, attempt: str, timeout_s: float) -> Measured | None:
+        """The figures of an attempt once it has left the engine, which is then forgotten; None after `timeout_s`, or when nothing follows."""
+        waiter = _Waiter()
+        with self._lock:
+            found = self._take_measured(attempt)
+            if found is not None or self._ended:
+                return found
+            self._waiting.setdefault(attempt, []).append(waiter)
+        try:
+            answer: Measured | None = await waiter.get(timeout_s)
+            return answer
+        finally:
+            with self._lock:
+                _drop(self._waiting, attempt, waiter)
+                self._accountant.forget(attempt)
+
+    async def load(
+        self, adapter: AdapterFiles, cause: LoadCause, do: Callable[[], Awaitable[None]], timeout_s: float
+    ) -> LoadTiming | None:
+        """Await `do()`, which loads the adapter; what the meter says it took, None if that takes `timeout_s` more.
+
+        One load of an adapter at a time. Whatever `do()` raises passes through.
+        """
+        loading = _Loading(adapter.hash, cause, _Waiter())
+        with self._lock:
+            self._accountant.expect(adapter.name, cause, adapter.hash)
+            self._loading[adapter.name] = loading
+        try:
+            await do()
+            spans: tuple[LoadSpan, ...] | None = await loading.waiter.get(timeout_s)
+        finally:
+            with self._lock:
+                self._accountant.withdraw(adapter.name)
+                self._loading.pop(adapter.name, None)
+        if spans is None:
+            return None
+        took = {kind: sum(s.end_ns - s.start_ns for s in spans if s.kind == kind) for kind in ("read", "activate")}
+        return LoadTiming(took["read"], took["activate"], sum(took.values()), adapter.size_bytes)
+
+    def _run(self) -> None:
+        settled = beaten = time.monotonic()
+        while not (self._stop.is_set() or self._done.is_set()):
+            self._guarded(self._listen)
+            now = time.monotonic()
+            if now - settled >= SETTLE_S:
+                settled = now
+                self._guarded(self._settle)
+            if now - beaten >= HEARTBEAT_S:
+                beaten = now
+                self._guarded(self._heartbeat)
+        self._guarded(self._finish)
+
+    def _listen(self) -> None:
+        if not self._receiver.wait(POLL_S):
+            return
+        with self._lock:
+            self._take_all(BATCH)
+            self._answer()
+            loads = self._take_loads()
+        self._hand_on(loads)
+
+    def _settle(self) -> None:
+        # The clock is read before the events are taken that led up to it: see Accountant.windows.
+        now = self._clock()
+        with self._lock:
+            while self._take_all(BATCH) == BATCH:
+                self._answer()
+            values = self._take_values(now)
+            self._answer()
+        self._hand_on(values)
+
+    def _finish(self) -> None:
+        with self._lock:
+            while self._take_all(BATCH) == BATCH:
+                pass
+            # Without a bye the engine died: nothing is known after its last word.
+            self._accountant.finish(self._heard_ns)
+            values = self._take_values(self._clock())
+            self._answer()
+            self._ended = True
+            for waiter in [waiter for waiters in self._waiting.values() for waiter in waiters]:
+                waiter.put(None)
+        self._hand_on(values)
+
+    def _take_all(self, most: int) -> int:
+        """Take what has arrived, at most so many messages; how many it were."""
+        for taken in range(most):
+            try:
+                message = self._receiver.take()
+            except EventInvalid:
+                self._fault("could not read an event")
+                continue
+            if message is None:
+                return taken
+            self._take(message)
+        return most
+
+    def _take(self, message: Message) -> None:
+        if isinstance(message, Held):
+            self.held = message
+            return
+        self._heard_ns = self._clock()
+        try:
+            self._accountant.take(message)
+        except Exception:
+            self._fault(f"could not account for {type(message).__name__}")
+        if isinstance(message, Loaded | Step):
+            self._note_loads(message.loads)
+        elif isinstance(message, Hello):
+            self.hello = message
+            self._up.set()
+        elif isinstance(message, Bye):
+            self._done.set()
+
+    def _answer(self) -> None:
+        for attempt in list(self._waiting):
+            found = self._take_measured(attempt)
+            if found is not None:
+                for waiter in self._waiting.pop(attempt):
+                    waiter.put(found)
+
+    def _take_measured(self, attempt: str) -> Measured | None:
+        found = self._accountant.measured(attempt)
+        if found is not None:
+            self._accountant.forget(attempt, claimed=True)
+        return found
+
+    def _note_loads(self, spans: tuple[LoadSpan, ...]) -> None:
+        """Remember who asked for a load that is over: it is accounted for later, when idle time is settled."""
+        for span in spans:
+            loading = self._loading.get(span.adapter)
+            if loading is None or self.hello is None:
+                continue
+            loading.spans += (span,)
+            if span.kind == "read":
+                self._asked[span.adapter, span.start_ns - self.hello.mono_ns + self.hello.utc_ns] = loading
+            if span.first:
+                loading.waiter.put(loading.spans)
+
+    def _take_values(self, now: int) -> list[MeterValue]:
+        known, self._strangers = self._strangers, self._accountant.strangers
+        for payer, user in sorted(self._strangers - known):
+            logger.warning(
+                "isolation: tenant %s used a stored prefix that tenant %s computed, and it is not re-shared: they are of one "
+                "sharing group, or had the same cache salt by mistake",
+                user,
+                payer,
+            )
+        return [*self._accountant.windows(now), *self._take_loads(), *self._accountant.reshared()]
+
+    def _take_loads(self) -> list[AdapterLoad]:
+        loads: list[AdapterLoad] = []
+        for load in self._accountant.loads():
+            asked = self._asked.pop((load.adapter, load.start_ns), None)
+            if asked is None:
+                # Nobody asked: the engine itself had to read it again, inside a step.
+                loads.append(replace(load, cause=LoadCause.RELOAD))
+            else:
+                loads.append(replace(load, cause=asked.cause, adapter_hash=asked.hash))
+        return loads
+
+    def _hand_on(self, values: Sequence[MeterValue]) -> None:
+        for value in values:
+            try:
+                self._sink(value)
+            except Exception:
+                self._fault(f"could not hand on {type(value).__name__} {value.emitter}:{value.seq}")
+
+    def _guarded(self, do: Callable[[], None]) -> None:
+        try:
+            do()
+        except Exception:
+            self._fault("could not go on with what came last")
+
+    def _fault(self, what: str) -> None:
+        self.faults += 1
+        logger.exception("the engine's meter %s", what)
+
+
+@dataclass(slots=True)
+class _Loading:
+    """A load that was asked for, and what of it was heard so far."""
+
+    hash: str
+    cause: LoadCause
+    waiter: _Waiter
+    spans: tuple[LoadSpan, ...] = ()
+
+
+class _Waiter:
+    """Somebody in an event loop who waits for a value from the collector's thread."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._future: asyncio.Future[Any] = self._loop.create_future()
+
+    async def get(self, timeout_s: float) -> Any:
+        try:
+            return await asyncio.wait_for(self._future, timeout_s)
+        except TimeoutError:
+            return None
+
+    def put(self, value: Any) -> None:
+        try:
+            self._loop.call_soon_threadsafe(self._set, value)
+        except RuntimeError:
+            logger.debug("the event loop that waited for a meter value is closed")
+
+    def _set(self, value: Any) -> None:
+        if not self._future.done():
+            self._future.set_result(value)
+
+
+def _drop(waiting: dict[str, list[_Waiter]], key: str, waiter: _Waiter) -> None:
+    left = [other for other in waiting.get(key, ()) if other is not waiter]
+    if left:
+        waiting[key] = left
+    else:
+        waiting.pop(key, None)

@@ -1,0 +1,328 @@
+"""The engine door on vLLM, embedded: vLLM's front end in this process, its engine core (scheduler, worker, meter) in one child.
+
+Importing this is cheap; `start_vllm` imports vLLM (some seconds). Nothing is spawned or bound before that, so it works under
+`python -m`, console scripts and the `spawn` start method.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from catalog.model import BaseModelSpec, Engine
+from serving.engine import vllm_launch, vllm_processes, vllm_prompts
+from serving.engine.collector import Collector
+from serving.engine.door import AdapterFiles, EngineState, LoadTiming
+from serving.engine.sessions import Session, Sink
+from serving.engine.vllm_counters import FrontEndTotals
+from serving.engine.vllm_entry import watch_entry, watched
+from serving.engine.vllm_processes import Pulse
+from serving.errors import AdapterLoadFailed, EngineDown, EngineStartFailed
+from serving.metering.accounting import Accountant, Measured
+from serving.step_model.models import StepModel
+from serving.step_model.profile import DEFAULT_PROFILE
+from serving.wire.channel import Receiver
+from telemetry.engine_time import LoadCause, SessionEvent
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+log = logging.getLogger(__name__)
+
+HELLO_TIMEOUT_S: Final = 10.0
+LOAD_REPORT_TIMEOUT_S: Final = 2.0
+BYE_TIMEOUT_S: Final = 5.0
+HANG_S: Final = 30.0
+"""An engine that neither meters nor answers for so long is taken for dead; no step and no load takes that long."""
+START_LIMIT_S: Final = 1800.0
+LOOK_S: Final = 0.2
+
+
+async def start_vllm(
+    engine: Engine,
+    base_model: BaseModelSpec,
+    home: Path,
+    sink: Sink,
+    *,
+    profile: StepModel = DEFAULT_PROFILE,
+    progress: Callable[[str], None] = lambda _: None,
+    since_ns: int | None = None,
+    delay_s: float = 0.0,
+    start_limit_s: float = START_LIMIT_S,
+    hang_s: float = HANG_S,
+) -> VllmEngine:
+    """Start the engine of that catalog entry; EngineStartFailed when it does not come up within `start_limit_s`.
+
+    `home` takes the built-in model, adapter copies and the engine's log (`engine-<id>.log`). `sink` is called from other
+    threads with every meter window, adapter load, session event and reading of counters. `progress` gets a line per phase.
+    The engine counts as rented since `since_ns` (UTC; now when left out), through `delay_s` seconds before the start begins.
+    """
+    home.mkdir(parents=True, exist_ok=True)
+    words = home / f"engine-{engine.id}.log"
+    totals = FrontEndTotals()
+    session = Session(engine.id, engine.gpu_type, engine.gpu_count, f"eng-{uuid.uuid4().hex[:12]}", sink, totals)
+    session.tell(SessionEvent.STARTED, since_ns or time.time_ns())
+    session.alive = lambda: True
+    # A Unix socket's path must be short, and nobody else may write to it.
+    private = Path(tempfile.mkdtemp(prefix="loraledger-"))
+    address = f"ipc://{private}/meter"
+    collector = Collector(Receiver(address), Accountant(profile, engine.id), sink, heartbeat=session.beat)
+    session.tally = collector.tally
+    collector.start()
+    client: Any = None
+    try:
+        await asyncio.sleep(delay_s)
+        model = await asyncio.to_thread(vllm_launch.model_path, base_model, home, progress)
+        vllm_launch.set_environment(engine, base_model, model, words)
+        flags = vllm_launch.server_flags(engine, base_model, model, address, session.emitter)
+        progress("importing vLLM")
+        arguments = await asyncio.to_thread(vllm_launch.parse, flags)
+        progress("starting the engine")
+        client = await vllm_processes.started(
+            lambda: vllm_launch.start_client(arguments, engine.max_grammar_chars, totals.logger()), start_limit_s
+        )
+        app = await vllm_launch.application(client, arguments)
+        memory = await vllm_launch.memory_use(client, model)
+        if not await asyncio.to_thread(collector.up, HELLO_TIMEOUT_S) or collector.hello is None:
+            raise EngineStartFailed(engine.id, "its meter said nothing", str(words))
+    except BaseException as error:
+        session.alive = lambda: False
+        await _clean_up(client, collector, private)
+        session.tell(SessionEvent.STOPPED, time.time_ns())
+        if isinstance(error, EngineStartFailed) or not isinstance(error, Exception):
+            raise
+        raise EngineStartFailed(engine.id, str(error) or type(error).__name__, str(words)) from error
+    session.tell(SessionEvent.UP, collector.hello.utc_ns)
+    session.alive = lambda: not client.errored
+    watch_entry(client)
+    return VllmEngine(engine, base_model.name, client, app, collector, session, private, memory, hang_s)
+
+
+class VllmEngine:
+    """See EngineDoor. All coroutines run in the event loop that started it."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        base_model: str,
+        client: Any,
+        app: Any,
+        collector: Collector,
+        session: Session,
+        private: Path,
+        memory: Mapping[str, int],
+        hang_s: float,
+    ) -> None:
+        self._engine = engine
+        self._base_model = base_model
+        self._client = client
+        self._app = app
+        self._watched = watched(app)
+        self._collector = collector
+        self._session = session
+        self._private = private
+        self._memory = memory
+        self._pulse = Pulse(client, collector, hang_s)
+        self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._loading = asyncio.Lock()
+        self._ids: dict[str, int] = {}
+        self._stopped = False
+
+    @property
+    def engine_id(self) -> str:
+        """Id in the catalog."""
+        return self._engine.id
+
+    @property
+    def base_model(self) -> str:
+        """The name under which the base model is served."""
+        return self._base_model
+
+    @property
+    def app(self) -> ASGIApp:
+        """vLLM's own OpenAI-compatible application."""
+        return self._watched
+
+    @property
+    def session(self) -> str:
+        """Emitter of this process's meter windows, loads and session events."""
+        return self._session.emitter
+
+    async def load_adapter(self, adapter: AdapterFiles, cause: LoadCause) -> LoadTiming:
+        """See EngineDoor."""
+        async with self._loading:
+            if adapter.served_name in self._registered:
+                return LoadTiming(0, None, 0, adapter.size_bytes)
+            places = self._engine.max_cpu_loras
+            if len(self._registered) >= places:
+                fact = f"all {places} places of the host tier are taken; evict one first"
+                raise AdapterLoadFailed(adapter.name, str(adapter.path), fact)
+            request = self._lora_request(adapter)
+            there = adapter.served_name in await self._make_room(adapter.served_name)
+            # One that is there already costs nothing and says nothing; several GPUs have workers of their own, unheard.
+            patience = 0 if there or self._engine.gpu_count > 1 else LOAD_REPORT_TIMEOUT_S
+            started = time.monotonic_ns()
+            timing = await self._collector.load(adapter, cause, lambda: self._add(adapter, request), patience)
+            took = 0 if there else time.monotonic_ns() - started
+            self._registered[adapter.served_name] = request
+        # Without the meter's word the time around the call is the best there is.
+        return timing or LoadTiming(took, None, took, adapter.size_bytes)
+
+    async def _make_room(self, wanted: str) -> set[str]:
+        """What the engine holds, as last heard; a full host tier is first freed of what was evicted and came back.
+
+        That happens when a request was still waiting for an evicted adapter: the engine reads it again by itself.
+        """
+        host = set(self._collector.held.host)
+        if len(host) >= self._engine.max_cpu_loras:
+            for name in host - set(self._registered) - {wanted}:
+                await self._asked(self._client.remove_lora(self._ids[name]))
+        return host
+
+    async def evict_adapter(self, served_name: str) -> None:
+        """See EngineDoor."""
+        async with self._loading:
+            request = self._registered.pop(served_name, None)
+            if request is not None:
+                await self._asked(self._client.remove_lora(request.lora_int_id))
+
+    def resident(self) -> frozenset[str]:
+        """See EngineDoor."""
+        return frozenset(self._registered)
+
+    async def count_tokens(self, path: str, body: Mapping[str, Any]) -> tuple[int, ...] | None:
+        """See EngineDoor."""
+        return await vllm_prompts.count_tokens(self._app.state.online_renderer, path, body)
+
+    async def measured(self, attempt: str, timeout_s: float) -> Measured | None:
+        """See EngineDoor."""
+        return await self._collector.measured(attempt, timeout_s)
+
+    def knows(self, attempt: str) -> bool:
+        """See EngineDoor."""
+        return self._collector.knows(attempt)
+
+    def state(self) -> EngineState:
+        """See EngineDoor."""
+        held = self._collector.held
+        return EngineState(
+            kv_blocks_used=held.kv_blocks_used,
+            kv_blocks_total=held.kv_blocks_total,
+            weights_bytes=self._memory["weights"],
+            slot_bytes=self._memory["slot"],
+            slots=held.slots,
+            memory_bytes=self._engine.memory_bytes,
+            owner_ns=self._collector.owner_ns(),
+            predicted_ns=self._collector.predicted_ns(),
+            system_ns=self._collector.system_ns(),
+            gaps=self._collector.gaps,
+            faults=self._collector.faults,
+            kv_block_bytes=self._memory["kv"] // (held.kv_blocks_total + 1),
+        )
+
+    def retry_after_s(self) -> int | None:
+        """See EngineDoor."""
+        return None
+
+    async def healthy(self) -> bool:
+        """See EngineDoor."""
+        return not (self._stopped or self._over.done() or self._client.errored)
+
+    async def died(self) -> str:
+        """Wait until the engine's process is dead or hangs; why. Never returns after `stop`."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            try:
+                why = None if self._stopped else await self._pulse.lost()
+            except Exception:
+                log.exception("engine %s: could not look after it once", self._engine.id)
+                continue
+            if why is not None:
+                return why
+
+    async def bury(self) -> int:
+        """End what is left of a dead engine at once; the UTC nanosecond at which it was over. Waiters get what is known."""
+        if not self._over.done():
+            self._over.set_result(None)
+        self._stopped = True
+        self._session.alive = lambda: False
+        self._pulse.end()
+        await asyncio.to_thread(vllm_processes.kill, self._client)
+        await asyncio.to_thread(self._collector.stop, 0)
+        self._session.count(final=False)
+        over_ns = time.time_ns()
+        self._session.tell(SessionEvent.STOPPED, over_ns)
+        shutil.rmtree(self._private, ignore_errors=True)
+        await vllm_launch.stop_client(self._client)
+        vllm_processes.forget(self._client)
+        # Its figures may still be asked for, nothing else.
+        self._client = self._app = None
+        return over_ns
+
+    async def stop(self) -> None:
+        """See EngineDoor."""
+        if self._stopped:
+            return
+        self._stopped = True
+        self._pulse.end()
+        self._session.alive = lambda: False
+        said_bye = await _clean_up(self._client, self._collector, self._private)
+        self._session.count(final=said_bye)
+        self._session.tell(SessionEvent.STOPPED, time.time_ns())
+
+    async def _asked(self, asking: Coroutine[Any, Any, Any]) -> Any:
+        """What the engine answers; EngineDown when it is dead, or dies meanwhile: vLLM would wait for ever."""
+        from vllm.v1.engine.exceptions import EngineDeadError
+
+        task = asyncio.ensure_future(asking)
+        await asyncio.wait({task, self._over}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            task.cancel()
+            raise EngineDown(self._engine.id, "it died before it answered")
+        try:
+            return task.result()
+        except EngineDeadError as error:
+            raise EngineDown(self._engine.id, "it is dead") from error
+
+    @property
+    def _registered(self) -> dict[str, Any]:
+        """vLLM's own registry of names: what is in it can be asked for."""
+        registry: dict[str, Any] = self._app.state.openai_serving_models.lora_requests
+        return registry
+
+    def _lora_request(self, adapter: AdapterFiles) -> Any:
+        from vllm.lora.request import LoRARequest
+
+        # An id means one content for ever: vLLM would serve old weights under a reused one, and two ids of one name
+        # in one batch end its engine.
+        number = self._ids.setdefault(adapter.served_name, len(self._ids) + 1)
+        return LoRARequest(lora_name=adapter.served_name, lora_int_id=number, lora_path=str(adapter.path))
+
+    async def _add(self, adapter: AdapterFiles, request: Any) -> None:
+        try:
+            await self._asked(self._client.add_lora(request))
+        except EngineDown:
+            raise
+        except Exception as error:
+            # vLLM gives a bare Exception with the worker's words in it.
+            fact = str(error).removeprefix("Call to add_lora method failed: ") or type(error).__name__
+            raise AdapterLoadFailed(adapter.name, str(adapter.path), fact) from error
+
+
+async def _clean_up(client: Any, collector: Collector, private: Path) -> bool:
+    """Whether the engine ended with a word."""
+    said_bye = False
+    try:
+        if client is not None:
+            await vllm_launch.stop_client(client)
+    finally:
+        said_bye = await asyncio.to_thread(collector.stop, BYE_TIMEOUT_S if client is not None else 0)
+        shutil.rmtree(private, ignore_errors=True)
+    return said_bye

@@ -1,0 +1,1 @@
+"""All that runs in vLLM's own processes."""

@@ -1,0 +1,1 @@
+"""What requests and replies say, in the words of each API. Pure."""

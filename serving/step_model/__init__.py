@@ -1,0 +1,1 @@
+"""What a step costs and whose part is whose, by model."""

@@ -1,0 +1,1 @@
+"""What the engine process and the collector say to each other."""
