@@ -64,7 +64,7 @@ def read_object(raw: bytes) -> dict[str, Any]:
     try:
         body = decode(raw)
     except TooIntricate:
-        raise bad_body("The request body has too many lists, objects and names.") from None
+        raise bad_body("The request body has too many values, lists, objects and names.") from None
     except RecursionError:
         raise _too_deep() from None
     except ValueError:

@@ -21,6 +21,8 @@ MAX_VALUES: Final = 200_000
 """Values other than whole numbers; of those there may be a prompt's worth."""
 MAX_DECIMALS: Final = 400_000
 """Numbers with a point or an exponent, also such as are only text: the slowest of all values to read."""
+MAX_ITEMS: Final = 1_250_000
+"""Commas, also such as are only text: more token ids than any prompt has."""
 _DECIMALS: Final = tuple(f"{digit}{mark}".encode() for digit in range(10) for mark in ".eE")
 _SPACED: Final = Matcher(r'"[ \t\r\n]+:')
 
@@ -31,7 +33,7 @@ class TooIntricate(ValueError):
 
 def decode(raw: bytes) -> Any:
     """The value of a JSON text in UTF-8. TooIntricate, RecursionError, or another ValueError on what is none."""
-    if len(raw) > LARGE and (_marks(raw) > MAX_MARKS or _decimals(raw) > MAX_DECIMALS):
+    if len(raw) > LARGE and (_marks(raw) > MAX_MARKS or _decimals(raw) > MAX_DECIMALS or raw.count(b",") > MAX_ITEMS):
         raise TooIntricate
     value = msgspec.json.decode(raw)
     if len(raw) > LARGE and sum(_values(value)) > MAX_VALUES:

@@ -127,9 +127,8 @@ class FakeOpenAI:
     def _refusal(self, path: str, body: dict[str, Any]) -> tuple[int, str] | None:
         if not self._engine.serves(body.get("model", "")):
             return 404, f"The model `{body.get('model')}` does not exist."
-        if (path == CHAT and not isinstance(body.get("messages"), list)) or (
-            path == COMPLETIONS and body.get("prompt") in (None, [])
-        ):
+        given = body.get("messages" if path == CHAT else "prompt")
+        if not given or (path == CHAT and not isinstance(given, list)):
             return 400, f"messages or prompt: field required (model {body['model']})"
         limit = self._engine.device.max_model_len
         if len(_words(path, body)) > limit:
