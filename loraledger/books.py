@@ -14,7 +14,6 @@ from billing.close.blocks import Block
 from billing.close.counters import Gap
 from billing.close.month import GRACE_NS
 from billing.close.reconcile import Reconciliation
-from billing.cost.facts import HOUR_NS
 from billing.documents.press import Press
 from billing.errors import BillingError
 from billing.exact.periods import BillingMonth, to_datetime, to_ns
@@ -26,6 +25,7 @@ from billing.store.finance import month_state, month_window, reconciliation, sys
 from billing.store.intake.ingest import IngestReport, ingest
 from billing.store.migrate import migrate
 from billing.store.reader import Form, Reader
+from catalog.durations import HOUR_NS
 from catalog.load import load
 from catalog.model import Catalog
 from loraledger.settings import Settings

@@ -12,6 +12,8 @@ from typing import Any, Final
 from rich.console import Console
 from rich.table import Table
 
+from catalog.durations import SECOND_NS
+
 OK: Final = 0
 FAILED: Final = 1
 """Something could not be done; the message says what, where and what to do."""
@@ -84,7 +86,7 @@ def table(
 
 def seconds(ns: int | None) -> str:
     """Nanoseconds as seconds with milliseconds; a dash for what was not measured."""
-    return "-" if ns is None else f"{Decimal(ns) / 1_000_000_000:,.3f}"
+    return "-" if ns is None else f"{Decimal(ns) / SECOND_NS:,.3f}"
 
 
 def amount(value: Decimal | None, currency: str = "") -> str:

@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from billing.exact.periods import BillingMonth
 from billing.store.finance import demo_table
+from catalog.durations import SECOND_NS
 from loraledger import console
 from loraledger.books import Books, documents
 from loraledger.child import ServeProcess
@@ -93,7 +94,7 @@ def _recorded(settings: Settings, month: str) -> Path:
     directory = settings.home / "recorded" / month
     directory.mkdir(parents=True, exist_ok=True)
     start = BillingMonth(month).start + MID_MONTH
-    lines = shift(read_recording(RECORDED), int(start.timestamp()) * 1_000_000_000, month)
+    lines = shift(read_recording(RECORDED), int(start.timestamp()) * SECOND_NS, month)
     (directory / "spool-recorded.jsonl").write_text("".join(line + "\n" for line in lines), encoding="utf-8")
     return directory
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from telemetry.usage import QUARTER_NS
+from catalog.durations import QUARTER_NS
 
 INSTANTS = frozenset({"arrival_ns", "finished_ns", "admitted_ns", "first_token_ns", "start_ns", "end_ns", "at_ns"})
 """Keys of our JSON bodies that are UTC instants; all other `_ns` keys are durations."""

@@ -10,7 +10,7 @@ import dagster as dg
 from pydantic import Field
 
 from billing.close.month import GRACE_NS
-from billing.cost.facts import HOUR_NS
+from catalog.durations import HOUR_NS
 from pipelines.checks import Check
 from pipelines.invoices import Acceptances, invoices
 from pipelines.partitions import asset, month, window

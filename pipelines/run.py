@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Any
 
 from billing.close.month import GRACE_NS
-from billing.cost.facts import HOUR_NS
 from billing.exact.periods import to_ns
 from billing.store.finance import month_window
+from catalog.durations import HOUR_NS
 from pipelines.checks import CHECKS
 from pipelines.errors import ChecksFailed
 from pipelines.invoices import Acceptances, invoices

@@ -17,10 +17,11 @@ from billing.store.cost.tenant_cost import write_tenant_cost
 from billing.store.finance import publish_snapshot
 from billing.store.intake.ingest import ingest
 from billing.store.intake.usage import book_lost, book_spans
+from catalog.durations import HOUR_NS
 from pipelines.work import Window, Work
 
 Figures = dict[str, Any]
-_LOOKBACK_NS: Final = 3_600_000_000_000
+_LOOKBACK_NS: Final = HOUR_NS
 """A request ends at most this long after it arrived, and has no record before."""
 
 

@@ -9,13 +9,11 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from telemetry.wire import is_int64, is_text, wrong_fields
 
 _Value = TypeVar("_Value")
-
-MINUTE_NS: Final = 60 * 1_000_000_000
 
 
 class NotConserved(ValueError):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-OLDEST_NS: Final = 1_577_836_800 * 1_000_000_000
+from catalog.durations import DAY_NS, SECOND_NS
+
+OLDEST_NS: Final = 1_577_836_800 * SECOND_NS
 """2020-01-01 UTC: nothing that is billed is older, so an instant before it is a broken clock."""
 
-AHEAD_NS: Final = 24 * 3_600_000_000_000
+AHEAD_NS: Final = DAY_NS
 """Clocks differ; one that is further ahead than this is broken."""
 
 

@@ -19,6 +19,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
+from catalog.durations import MINUTE_NS
 from telemetry.errors import MetricMisused
 from telemetry.names import BASE, LABEL_OVERFLOW, METRICS, OTHER, PROCESS_START, Metric
 from telemetry.usage import UNAUTHENTICATED
@@ -230,4 +231,4 @@ def _window_ns(metric: Metric) -> int:
     minutes = _MINUTES.fullmatch(metric.window or "")
     if minutes is None:
         raise MetricMisused(metric.name, f"its window is {metric.window}, not a number of minutes")
-    return int(minutes[1]) * 60 * 1_000_000_000
+    return int(minutes[1]) * MINUTE_NS

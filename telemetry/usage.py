@@ -11,12 +11,12 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any, Final
 
+from catalog.durations import QUARTER_NS
 from telemetry.wire import wrong_fields
 
 SCHEMA: Final = "loraledger.usage/1"
 UNAUTHENTICATED: Final = "unauthenticated"
 """Reserved tenant id of attempts that never named a known tenant; a catalog may not declare it."""
-QUARTER_NS: Final = 900 * 1_000_000_000
 
 
 class Status(StrEnum):

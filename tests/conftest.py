@@ -24,24 +24,15 @@ from billing.store.invoice.invoices import issue_month, issued
 from billing.store.invoice.issuing import issue
 from billing.store.invoice.postings import post
 from billing.store.migrate import migrate
+from catalog.durations import MINUTE_NS, QUARTER_NS, SECOND_NS
 from catalog.load import load
 from catalog.model import Catalog
-from telemetry.engine_time import (
-    MINUTE_NS,
-    AdapterLoad,
-    EngineSession,
-    LoadCause,
-    MeterWindow,
-    Opened,
-    SessionEvent,
-    Share,
-)
+from telemetry.engine_time import AdapterLoad, EngineSession, LoadCause, MeterWindow, Opened, SessionEvent, Share
 from telemetry.names import Attr, EventName
 from telemetry.otlp import event_line, span_line
-from telemetry.usage import QUARTER_NS, Slice, Status, UsageRecord
+from telemetry.usage import Slice, Status, UsageRecord
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "catalog.yaml"
-SECOND_NS = 1_000_000_000
 
 
 @dataclass

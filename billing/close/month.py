@@ -10,11 +10,12 @@ from typing import Final
 from billing.close.blocks import Block, Kind, blocked
 from billing.exact.periods import BillingMonth, to_datetime
 from billing.invoice.invoice import Invoice, issue_invoice
+from catalog.durations import HOUR_NS
 
-CLOSE_WITHIN_NS: Final = (3 * 24 + 12) * 3_600_000_000_000
+CLOSE_WITHIN_NS: Final = (3 * 24 + 12) * HOUR_NS
 """A month is closed on its 72nd hour after, in the morning; by noon (UTC) it should be done."""
 
-GRACE_NS: Final = 72 * 3_600_000_000_000
+GRACE_NS: Final = 72 * HOUR_NS
 """After a month (UTC) is over, late records are awaited this long before its invoices are issued."""
 
 

@@ -6,23 +6,23 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from billing.cost.facts import HOUR_NS
 from billing.exact.periods import to_datetime
+from catalog.durations import DAY_NS, HOUR_NS, MINUTE_NS, QUARTER_NS
 from catalog.model import Catalog
 from telemetry.engine_time import Opened
 from telemetry.instants import misplaced
-from telemetry.usage import QUARTER_NS, UNAUTHENTICATED, Status, UsageRecord
+from telemetry.usage import UNAUTHENTICATED, Status, UsageRecord
 
 LOST_AFTER_NS: Final = HOUR_NS
 """An attempt that has not closed this long after it arrived never will: no request may run that long."""
 
-LONGEST_NS: Final = 24 * HOUR_NS
+LONGEST_NS: Final = DAY_NS
 """An attempt that would have run longer than this did not."""
 
 MOST_TOKENS: Final = 10**9
 """No attempt has more tokens than this, in or out."""
 
-SILENT_NS: Final = 60 * 1_000_000_000
+SILENT_NS: Final = MINUTE_NS
 """An engine process gives a sign of life every few seconds; after this long without one it is gone."""
 
 

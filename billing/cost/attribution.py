@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final, Literal
 
-from billing.cost.facts import COLD, HOUR_NS, PROVIDER, ColdLoad, EngineMinute, NotConserved, TenantQuarter
+from billing.cost.facts import COLD, PROVIDER, ColdLoad, EngineMinute, NotConserved, TenantQuarter
 from billing.errors import EngineHourInvalid
 from billing.exact.money import allocate, deal, product, total
 from billing.exact.periods import hour_start, quarter_start
 from billing.exact.quantities import GPU_HOUR_QUANTUM, deal_gpu_hours, gpu_hours
+from catalog.durations import HOUR_NS
 
 IdlePolicy = Literal["provider", "usage", "residency"]
 OWNERS: Final = ("recompute", "system", "idle", "unattributed", "down")

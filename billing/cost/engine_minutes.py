@@ -10,8 +10,8 @@ from billing.cost.attempts import Life
 from billing.cost.facts import EngineMinute, NotConserved
 from billing.errors import EngineHourInvalid
 from billing.exact.periods import to_ns
+from catalog.durations import MINUTE_NS
 from catalog.model import Catalog
-from telemetry.engine_time import MINUTE_NS
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-HOUR_NS: Final = 3_600_000_000_000
 PROVIDER: Final = "provider"
 """Reserved owner: what no tenant carries (a load that no request followed, idle under the default policy)."""
 COLD: Final = "cold"

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from billing.cost.facts import HOUR_NS
 from billing.errors import PeriodInvalid
-from telemetry.usage import QUARTER_NS
+from catalog.durations import HOUR_NS, QUARTER_NS
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -10,10 +10,10 @@ from decimal import Decimal
 from typing import Final
 
 from billing.cost.attribution import TenantCost
-from billing.cost.facts import HOUR_NS
 from billing.exact.money import negated, total
 from billing.exact.periods import hour_start, to_datetime, to_ns
 from billing.invoice.plans import ChargeKind
+from catalog.durations import HOUR_NS
 
 GPU_SECONDS: Final = "GPU-Seconds"
 TOKENS: Final = "Tokens"

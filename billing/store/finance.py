@@ -8,27 +8,26 @@ from collections import Counter
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from billing.close.month import MonthState, overdue_ns
 from billing.close.reconcile import OWNERS, Reconciliation
-from billing.cost.facts import HOUR_NS, PROVIDER
+from billing.cost.facts import PROVIDER
 from billing.exact.money import plain, product, ratio, total
 from billing.exact.periods import BillingMonth, to_datetime, to_ns
 from billing.store.clickhouse import Ledger
 from billing.store.close.blocks import open_blocks
 from billing.store.close.gaps import stream_gaps
+from catalog.durations import DAY_NS, HOUR_NS
 from catalog.model import Catalog, CostPlus
 from telemetry.names import EventName
-
-_DAY_NS: Final = 24 * HOUR_NS
 
 
 def month_window(month: str, catalog: Catalog) -> tuple[int, int]:
     """[start, end) in UTC nanoseconds that holds the month of every tenant, whole UTC hours."""
     months = [BillingMonth(month, zone) for zone in {"UTC", *(tenant.time_zone for tenant in catalog.tenants)}]
     hours = [hour for one in months for hour in one.hours()]
-    return min(hours), max(hours) + 3_600_000_000_000
+    return min(hours), max(hours) + HOUR_NS
 
 
 def reconciliation(ledger: Ledger, start: datetime, end: datetime) -> Reconciliation:
@@ -136,7 +135,7 @@ def _counted(ledger: Ledger, catalog: Catalog, now: datetime) -> dict[str, list[
     asked = {
         "months": sorted(set(_running(catalog, now).values())),
         "by_time": [tenant.id for tenant in budgeted if isinstance(tenant.plan, CostPlus)],
-        "start_ns": to_ns(now) - _DAY_NS,
+        "start_ns": to_ns(now) - DAY_NS,
     }
     ranges: dict[str, list[tuple[int, int]]] = {}
     for row in ledger.read("counted_attempts", asked):

@@ -13,12 +13,13 @@ from billing.close.reconcile import Reconciliation
 from billing.exact.periods import BillingMonth, to_datetime
 from billing.store.clickhouse import Ledger
 from billing.store.finance import demo_table, month_state, month_window, reconciliation
+from catalog.durations import DAY_NS, SECOND_NS
 from catalog.model import Catalog
 from telemetry.names import EventName, SpanName
 
 Row = Mapping[str, Any]
 
-TIMELINE_NS: Final = 24 * 3_600_000_000_000
+TIMELINE_NS: Final = DAY_NS
 """The residency timeline looks back this far from the month's last sign of life."""
 STRETCHES: Final = 360
 """Uses of an adapter are told apart in stretches of at least this part of the timeline."""
@@ -79,7 +80,7 @@ def _promises(
     if not tenants:
         return []
     months = [BillingMonth(month, tenant.time_zone) for tenant in tenants]
-    slos = [tenant.slo.p99_seconds * 1_000_000_000 for tenant in tenants]
+    slos = [tenant.slo.p99_seconds * SECOND_NS for tenant in tenants]
     parameters = {
         "tenants": [tenant.id for tenant in tenants],
         "slo_ns": [int(slo) for slo in slos],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from billing.cost.facts import EngineMinute
@@ -69,8 +68,3 @@ def usage_record(row: Mapping[str, Any]) -> UsageRecord:
 def engine_minute(row: Mapping[str, Any]) -> EngineMinute:
     """The minute from a row that has its start as `minute_ns`."""
     return EngineMinute(engine=row["engine"], start_ns=row["minute_ns"], **{name: row[name] for name in ENGINE_MINUTE})
-
-
-def milliseconds(at_ns: int) -> datetime:
-    """An instant on a whole microsecond, for a DateTime64 column."""
-    return datetime.fromtimestamp(at_ns // 1_000_000_000, UTC).replace(microsecond=at_ns % 1_000_000_000 // 1000)

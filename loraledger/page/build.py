@@ -11,6 +11,7 @@ from alerts.promises import Latency, Promises
 from billing.close.reconcile import OWNERS
 from billing.exact.periods import BillingMonth, to_ns
 from billing.store.report import ReportFacts
+from catalog.durations import SECOND_NS
 from catalog.model import Catalog, Tenant
 from loraledger.page.checks import ledger_alerts
 from loraledger.page.residency import timeline
@@ -100,7 +101,7 @@ def _promise(tenant: Tenant, row: Row | None, latency: Latency) -> Promise:
 
 
 def _seconds(row: Row | None, name: str) -> float | None:
-    return None if row is None or row[name] is None else row[name] / 1e9
+    return None if row is None or row[name] is None else row[name] / SECOND_NS
 
 
 def _money(rows: Sequence[Row]) -> tuple[Money, ...]:

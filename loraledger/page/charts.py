@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from catalog.durations import SECOND_NS
 from loraledger.page.svg import INK, STYLE, inline_svg
 from loraledger.page.view import Cold, Owner, Page, Promise, Timeline, Verdict
 
@@ -120,12 +121,10 @@ def terms_chart(page: Page, width: int) -> str:
         for number, row in enumerate(page.money):
             y, left = rows.y(number), 0.0
             for ns, colour in ((row.t_b_ns, "base"), (row.t_a_ns, "adapter"), (row.t_cold_ns, "cold")):
-                rows.axes.barh(y, ns / 1e9, rows.thick, left, color=INK[colour], linewidth=0)
-                left += ns / 1e9
-            rows.axes.barh(
-                y, -row.t_kv_ns / 1e9, rows.thick, facecolor="none", edgecolor=INK["saved"], hatch="////", linewidth=0.8
-            )
-            measured = row.measured_ns / 1e9
+                rows.axes.barh(y, ns / SECOND_NS, rows.thick, left, color=INK[colour], linewidth=0)
+                left += ns / SECOND_NS
+            saved, measured = -row.t_kv_ns / SECOND_NS, row.measured_ns / SECOND_NS
+            rows.axes.barh(y, saved, rows.thick, facecolor="none", edgecolor=INK["saved"], hatch="////", linewidth=0.8)
             rows.axes.plot([measured] * 2, [y - rows.thick * 0.8, y + rows.thick * 0.8], color=INK["ink"], linewidth=2)
             rows.beside(number, f"{row.cost:,.2f}")
         rows.axes.axvline(0, color=INK["ink"], linewidth=1)
@@ -192,7 +191,7 @@ def residency_chart(found: Timeline, width: int) -> str:
         axes, begin = rows.axes, found.start_ns
 
         def at(ns: int) -> float:
-            return (ns - begin) / 1e9
+            return (ns - begin) / SECOND_NS
 
         for number, lane in enumerate(found.lanes):
             y = rows.y(number)
@@ -231,7 +230,7 @@ def residency_chart(found: Timeline, width: int) -> str:
 
 def _clock(begin_ns: int, seconds: float, span_s: float) -> str:
     form = "%H:%M:%S" if span_s < 600 else "%H:%M" if span_s < 86_000 else "%d %b %H:%M"
-    return datetime.fromtimestamp(begin_ns / 1e9 + seconds, UTC).strftime(form)
+    return datetime.fromtimestamp(begin_ns / SECOND_NS + seconds, UTC).strftime(form)
 
 
 def cold_chart(page: Page, width: int) -> str:

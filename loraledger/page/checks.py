@@ -10,6 +10,7 @@ from alerts.promises import Promises
 from billing.close.blocks import Kind
 from billing.close.month import MonthState
 from billing.close.reconcile import Reconciliation
+from catalog.durations import SECOND_NS
 from loraledger.page.view import ActiveAlert, Alerts, Check, Money, Severity
 
 LEDGER: Final = "the ledger’s own checks"
@@ -52,7 +53,7 @@ def ledger_alerts(
         ("LoraEngineTimeSystemHigh", "system", limits.system),
     ):
         owned = found.owners[owner]
-        few = busy < limits.min_busy_seconds * 10**9
+        few = busy < limits.min_busy_seconds * SECOND_NS
         text = f"{owned / (busy or 1):.1%} of busy time" + (
             f", judged from {limits.min_busy_seconds} s on" if few else f", limit {float(limit):.1%}"
         )

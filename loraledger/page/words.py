@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 from billing.exact.periods import BillingMonth, to_datetime
+from catalog.durations import SECOND_NS
 
 DASH = "–"
 MINUS = "−"
@@ -41,7 +42,7 @@ def seconds(value: float | None) -> str:
 
 def engine_seconds(ns: int) -> str:
     """Nanoseconds as seconds with milliseconds."""
-    return f"{ns / 1e9:,.3f}"
+    return f"{ns / SECOND_NS:,.3f}"
 
 
 def ms(value: float) -> str:

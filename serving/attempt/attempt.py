@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Final
 
+from catalog.durations import SECOND_NS
 from catalog.model import Engine, Tenant
 from serving.attempt.answer import Answer
 from serving.attempt.clock import Clock
@@ -274,7 +275,7 @@ class Attempt:
             Attr.RESPONSE_MODEL: (facts.adapter or facts.base_model) if facts.routed else None,
         }
         if facts.first_token_ns is not None:
-            self._trace.set(Attr.TIME_TO_FIRST_CHUNK, (facts.first_token_ns - facts.arrival_ns) / 1e9)
+            self._trace.set(Attr.TIME_TO_FIRST_CHUNK, (facts.first_token_ns - facts.arrival_ns) / SECOND_NS)
         for name, value in attributes.items():
             if value is not None:
                 self._trace.set(name, value)

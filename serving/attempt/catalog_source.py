@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from catalog.durations import SECOND_NS
 from catalog.load import CatalogInvalid, parse_bytes, read_file
 from catalog.model import Catalog
 from serving.policy.credentials import Keyring
@@ -16,7 +17,7 @@ from serving.policy.routing import Policy
 
 log = logging.getLogger(__name__)
 
-SETTLED_NS: Final = 2_000_000_000
+SETTLED_NS: Final = 2 * SECOND_NS
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
+from catalog.durations import SECOND_NS
 from serving.attempt.record import Facts
 from serving.policy.residency import HIT
 from telemetry.metrics import Metrics
@@ -62,7 +63,7 @@ def observe(metrics: Metrics, ended: Ended) -> None:
     adapter = (record.adapter or BASE) if facts.routed else OTHER
     trace = record.trace_id
     took_ns = (record.finished_ns or record.arrival_ns) - record.arrival_ns
-    seconds = took_ns / 1e9
+    seconds = took_ns / SECOND_NS
     if tenant == UNAUTHENTICATED:
         return  # each was counted as it came
     metrics.add(REQUESTS, tenant=tenant, adapter=adapter, status=record.status.value)
@@ -75,7 +76,7 @@ def observe(metrics: Metrics, ended: Ended) -> None:
         labels = {"gen_ai_operation_name": ended.operation, "gen_ai_provider_name": PROVIDER_NAME}
         metrics.observe(GEN_AI_REQUEST, seconds, trace, **labels)
         if record.first_token_ns is not None:
-            metrics.observe(GEN_AI_TTFT, (record.first_token_ns - record.arrival_ns) / 1e9, trace, **labels)
+            metrics.observe(GEN_AI_TTFT, (record.first_token_ns - record.arrival_ns) / SECOND_NS, trace, **labels)
     cut_off = record.status is Status.CLIENT_ABORT and record.error_type is ErrorType.CLIENT_SLOW
     ratio = None if cut_off else _slo_ratio(record.status, took_ns - facts.client_ns, facts)
     if ratio is not None:
@@ -100,7 +101,7 @@ def _slo_ratio(status: Status, took_ns: int, facts: Facts) -> float | None:
     """
     if facts.slo_seconds is None:
         return None
-    ratio = float(Fraction(took_ns, 1_000_000_000) / Fraction(facts.slo_seconds))
+    ratio = float(Fraction(took_ns, SECOND_NS) / Fraction(facts.slo_seconds))
     match status:
         case Status.OK:
             return ratio
@@ -126,4 +127,4 @@ def _count_work(metrics: Metrics, record: UsageRecord, adapter: str) -> None:
         return
     if record.slices:
         metrics.add(ROUTING_COST_MS, sum(s.adapter_ns for s in record.slices) / 1e6, tenant=tenant)
-        metrics.add(TENANT_TIME, sum(s.measured_ns for s in record.slices) / 1e9, tenant=tenant)
+        metrics.add(TENANT_TIME, sum(s.measured_ns for s in record.slices) / SECOND_NS, tenant=tenant)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
+from catalog.durations import SECOND_NS
 from catalog.model import Catalog, Engine, Quotas, Tenant
 from serving.attempt.clock import Clock
 from serving.attempt.snapshot import Snapshot, SnapshotFile
@@ -139,6 +140,6 @@ class QuotaDesk:
             return
         until = snapshot.charged_until or snapshot.published_at
         # A publisher whose clock is ahead must not make charges of this minute look forgotten.
-        at_ns = min(int(until.timestamp()) * 1_000_000_000, self._clock.utc_ns())
+        at_ns = min(int(until.timestamp()) * SECOND_NS, self._clock.utc_ns())
         charged = Fraction(snapshot.charged[tenant])
         account.learn(Published(at_ns, snapshot.month[tenant], charged, snapshot.counted.get(self._emitter, ())))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from catalog.durations import SECOND_NS
 from telemetry.usage import ErrorType, Status, UsageRecord
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def _late(facts: Facts) -> ErrorType | None:
     """Whose fault it is that a success took longer than the promise; None when it did not."""
     if facts.status is not Status.OK or facts.slo_seconds is None or facts.finished_ns is None:
         return None
-    promised_ns, took_ns = facts.slo_seconds * 1_000_000_000, facts.finished_ns - facts.arrival_ns
+    promised_ns, took_ns = facts.slo_seconds * SECOND_NS, facts.finished_ns - facts.arrival_ns
     if took_ns <= promised_ns:
         return None
     return ErrorType.SLO_VIOLATION if took_ns - facts.client_ns > promised_ns else ErrorType.CLIENT_SLOW

@@ -22,13 +22,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from catalog.durations import SECOND_NS
 from serving.engine.adapter_files import CONFIG_FILE, WEIGHTS_FILE, checked_copy, publish
 from serving.engine.door import AdapterFiles
 from serving.errors import AdapterLoadFailed
 
 log = logging.getLogger(__name__)
 
-SETTLED_NS: Final = 2_000_000_000
+SETTLED_NS: Final = 2 * SECOND_NS
 """A file changed less than this before it was read may change again without its time showing it."""
 GRACE_S: Final = 60.0
 """A copy just read is not collected, even when whoever asked for it has not used it yet."""

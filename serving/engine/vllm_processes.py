@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from catalog.durations import SECOND_NS
 from serving.engine.collector import Collector
 
 NAME: Final = "EngineCore"
@@ -88,10 +89,10 @@ class Pulse:
         self._take_answer()
         now = self._clock()
         if self._question is None:
-            if now - self._last_ns > min(QUIET_S, self._hang_s / 2) * 1e9:
+            if now - self._last_ns > min(QUIET_S, self._hang_s / 2) * SECOND_NS:
                 self._question = asyncio.create_task(self._client.list_loras())
                 self._asked_ns = now
-        elif now - self._asked_ns > self._hang_s * 1e9 and self._last_ns < self._asked_ns:
+        elif now - self._asked_ns > self._hang_s * SECOND_NS and self._last_ns < self._asked_ns:
             # This process may have been the one that stood still: what came meanwhile is taken first.
             await asyncio.sleep(SECOND_LOOK_S)
             self._take_answer()

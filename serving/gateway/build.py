@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, Final
 
+from catalog.durations import SECOND_NS
 from catalog.model import Adapter, Catalog
 from serving.attempt.attempt import Desk
 from serving.attempt.catalog_source import CatalogSource, View
@@ -174,7 +175,7 @@ def build_gateway(
         tracing=tracing,
         metrics=metrics,
         residency=residency,
-        quotas=QuotaDesk(clock, snapshot, emitter, engine, int(limits.hold_s * 1e9)),
+        quotas=QuotaDesk(clock, snapshot, emitter, engine, int(limits.hold_s * SECOND_NS)),
         clock=clock,
         emitter=emitter,
         meter_timeout_s=limits.meter_s,

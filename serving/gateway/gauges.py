@@ -6,6 +6,7 @@ import asyncio
 import math
 from typing import Final
 
+from catalog.durations import SECOND_NS
 from catalog.model import Catalog, Engine
 from serving.attempt.quotas import QuotaDesk
 from serving.attempt.snapshot import Snapshot, SnapshotFile
@@ -102,7 +103,7 @@ def refresh(
     # Without a snapshot its age is no number: 0 would read as fresh.
     metrics.set(SNAPSHOT_AGE, math.nan)
     if figures is not None:
-        metrics.set(SNAPSHOT_AGE, max(0.0, now_ns / 1e9 - figures.published_at.timestamp()))
+        metrics.set(SNAPSHOT_AGE, max(0.0, now_ns / SECOND_NS - figures.published_at.timestamp()))
         _ledger(metrics, figures)
 
 
@@ -120,8 +121,8 @@ def _ledger(metrics: Metrics, figures: Snapshot) -> None:
     alone = (
         (QUARANTINE, figures.quarantine_records, 1),
         (RECORD_GAPS, figures.record_gaps, 1),
-        (CLOSE_OVERDUE, figures.close_overdue_ns, 1e9),
-        (PRICE_MISSING, figures.price_missing_ns, 1e9),
+        (CLOSE_OVERDUE, figures.close_overdue_ns, SECOND_NS),
+        (PRICE_MISSING, figures.price_missing_ns, SECOND_NS),
     )
     for metric, count, unit in alone:
         if count is not None:
@@ -149,11 +150,11 @@ def engine_up(metrics: Metrics, engine_id: str, up: bool) -> None:
 
 def _engine(metrics: Metrics, catalog: Catalog, engine_id: str, state: EngineState) -> None:
     for owner, ns in state.owner_ns.items():
-        metrics.advance(ENGINE_TIME, ns / 1e9, engine=engine_id, owner=owner)
+        metrics.advance(ENGINE_TIME, ns / SECOND_NS, engine=engine_id, owner=owner)
     for cause, ns in state.system_ns.items():
-        metrics.advance(SYSTEM_TIME, ns / 1e9, engine=engine_id, cause=cause)
+        metrics.advance(SYSTEM_TIME, ns / SECOND_NS, engine=engine_id, cause=cause)
     metrics.advance(ENGINE_RESTARTS, state.restarts, engine=engine_id)
-    metrics.advance(STEP_PREDICTED, state.predicted_ns / 1e9, engine=engine_id)
+    metrics.advance(STEP_PREDICTED, state.predicted_ns / SECOND_NS, engine=engine_id)
     engine = catalog.engine(engine_id)
     parallel = str(engine.gpu_count if engine is not None else 1)
     metrics.set(KV_USED, state.kv_blocks_used, tensor_parallel_size=parallel)

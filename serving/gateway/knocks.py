@@ -9,9 +9,10 @@ from typing import Final
 
 from starlette.types import Scope
 
+from catalog.durations import MINUTE_NS
 from serving.attempt.attempt import Attempt
 from serving.gateway.addresses import neighbourhood
-from serving.policy.admission import MINUTE_NS, Bucket
+from serving.policy.admission import Bucket
 from serving.protocol import errors
 from serving.protocol.errors import Refusal
 from telemetry.metrics import Metrics

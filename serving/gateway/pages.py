@@ -10,6 +10,7 @@ from typing import Final
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
+from catalog.durations import SECOND_NS
 from catalog.model import Tenant
 from serving.attempt.attempt import Desk
 from serving.attempt.catalog_source import CatalogSource, View
@@ -37,7 +38,7 @@ class Pages:
         self._devices = Devices(desk.engine.gpu_count if desk.engine is not None else 1)
         self._intake = SpanIntake(desk.spool, limits, desk.clock)
         self._scraping = asyncio.Lock()
-        self._created = desk.clock.utc_ns() // 1_000_000_000
+        self._created = desk.clock.utc_ns() // SECOND_NS
 
     async def models(self, scope: Scope, send: Send, view: View, tenant: Tenant) -> None:
         """The tenant's own models: the base model and what it is granted."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from catalog.durations import MINUTE_NS, SECOND_NS
 from serving.metering import timeline
 from serving.metering.attempts import Attempts, Measured
 from serving.metering.loads import LoadBook, is_cold
@@ -24,9 +25,9 @@ from telemetry.engine_time import AdapterLoad, LoadCause, MeterWindow, PrefixRes
 
 __all__ = ["Accountant", "EventRefused", "Measured", "Totals"]
 
-SETTLE_NS: Final = 1_000_000_000
+SETTLE_NS: Final = SECOND_NS
 """Idle time is booked only this far behind now, since events of the last moment may still be on their way."""
-SETTLE_LOADING_NS: Final = 120 * 1_000_000_000
+SETTLE_LOADING_NS: Final = 2 * MINUTE_NS
 """The same while an announced load may be running: it reports itself when it is over."""
 
 

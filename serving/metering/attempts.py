@@ -8,16 +8,17 @@ from collections.abc import Container, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from catalog.durations import MINUTE_NS, QUARTER_NS
 from serving.metering.tally import Tally
 from serving.step_model.profile import RowWork
 from serving.wire.events import Entered, Row
-from telemetry.usage import QUARTER_NS, Slice
+from telemetry.usage import Slice
 
 UNKNOWN: Final = "unknown"
 """Tenant of requests that came to the engine past the gateway."""
 _CHOICE: Final = re.compile(r"^\d+_")
 """vLLM calls the k-th of several choices of a prompt `k_<name of all>`."""
-KEEP_NS: Final = 600 * 1_000_000_000
+KEEP_NS: Final = 10 * MINUTE_NS
 """How long figures that nobody asked for are kept after the attempt left the engine."""
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from catalog.durations import HOUR_NS
 from serving.metering.attempts import UNKNOWN
 from serving.step_model.linear import Curve, deal
 from serving.step_model.models import StepModel, own_curves, split_step
@@ -22,7 +23,7 @@ MOST_PAYERS: Final = 4096
 """Attempts whose prefill is remembered; the oldest are forgotten first."""
 MOST_USERS: Final = 64
 """Among how many attempts a prefix is dealt, its payer included; who comes later carries nothing of it."""
-KEEP_NS: Final = 3600 * 1_000_000_000
+KEEP_NS: Final = HOUR_NS
 """How long after it began to compute a payer's prefix is dealt anew to who uses it."""
 
 

@@ -7,14 +7,15 @@ from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Final
 
+from catalog.durations import MINUTE_NS, SECOND_NS
 from serving.metering.attempts import Attempt
 from serving.metering.loads import is_cold
 from serving.metering.tiles import Unowned
 from serving.step_model.linear import RowShare
 from serving.wire.events import LoadSpan
-from telemetry.engine_time import MINUTE_NS, MeterWindow, Share, SystemCause
+from telemetry.engine_time import MeterWindow, Share, SystemCause
 
-BUSY_NS: Final = 1_000_000_000
+BUSY_NS: Final = SECOND_NS
 """A window with work in it is closed at the first event after this long."""
 IDLE_NS: Final = 10 * BUSY_NS
 """A window that is nothing but idle may be this long."""

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from catalog.durations import MINUTE_NS, SECOND_NS
 from catalog.model import Quotas
 
-MINUTE_NS: Final = 60_000_000_000
 IN_FLIGHT_RETRY_S: Final = 1
 """Retry-After when only other requests' ends can make room; nobody knows when they end."""
 
@@ -36,7 +36,7 @@ class Bucket:
     def wait_s(self, amount: int, per_minute: int) -> int:
         """Seconds, rounded up, until `amount` units are there; 0 when they are."""
         missing = amount * MINUTE_NS - self.level
-        return max(0, -(-missing // (per_minute * 1_000_000_000)))
+        return max(0, -(-missing // (per_minute * SECOND_NS)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Final
 
-from serving.policy.admission import IN_FLIGHT_RETRY_S, MINUTE_NS, Ask, Misfit, Refusal
+from catalog.durations import MINUTE_NS
+from serving.policy.admission import IN_FLIGHT_RETRY_S, Ask, Misfit, Refusal
 from serving.policy.charges import Terms, charge, hold, month_of, seconds_left
 from telemetry.usage import UsageRecord
 

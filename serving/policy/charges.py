@@ -7,15 +7,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
-from typing import Final
 from zoneinfo import ZoneInfo
 
+from catalog.durations import HOUR_NS, SECOND_NS
 from catalog.model import CostPlus, Engine, PerToken, Plan, PriceBook, book_held
 from serving.policy.admission import Ask
 from telemetry.usage import UsageRecord
-
-SECOND_NS: Final = 1_000_000_000
-HOUR_NS: Final = 3600 * SECOND_NS
 
 
 @dataclass(frozen=True, slots=True)

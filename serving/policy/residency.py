@@ -12,9 +12,11 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
 
-WINDOW_NS: Final = 300_000_000_000
-SLOT_NS: Final = 10_000_000_000
-SETTLING_NS: Final = 5_000_000_000
+from catalog.durations import MINUTE_NS, SECOND_NS
+
+WINDOW_NS: Final = 5 * MINUTE_NS
+SLOT_NS: Final = 10 * SECOND_NS
+SETTLING_NS: Final = 5 * SECOND_NS
 """An adapter just loaded leaves only when everything else is busy or warm: two adapters must not push each other out in turn."""
 
 HIT: Final = "hit"
@@ -39,7 +41,7 @@ class Recent:
     def per_second(self, now_ns: int) -> Fraction:
         """Requests a second over the window that ends now."""
         oldest = now_ns // SLOT_NS - WINDOW_NS // SLOT_NS
-        return Fraction(sum(count for slot, count in self.slots if slot > oldest) * 1_000_000_000, WINDOW_NS)
+        return Fraction(sum(count for slot, count in self.slots if slot > oldest) * SECOND_NS, WINDOW_NS)
 
 
 @dataclass(frozen=True, slots=True)

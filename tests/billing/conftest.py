@@ -14,8 +14,8 @@ from billing.cost.facts import COLD, ColdLoad, EngineMinute, TenantQuarter
 from billing.exact.periods import BillingMonth
 from billing.invoice.invoice import Invoice, Reconciliation, draft_invoice, issue_invoice
 from billing.invoice.rating import rate_tenant
+from catalog.durations import QUARTER_NS
 from catalog.model import GpuPrice, PriceBook, Seller, Tenant
-from telemetry.usage import QUARTER_NS
 
 MONTH = BillingMonth("2026-10", "Europe/Berlin")
 CUTOFF = datetime(2026, 11, 3, 6, tzinfo=UTC)

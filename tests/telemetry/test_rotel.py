@@ -22,6 +22,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from billing.store.clickhouse import Ledger
 from billing.store.intake.ingest import ingest
+from catalog.durations import QUARTER_NS
 from catalog.model import Catalog
 from telemetry.forward import Both, Forwarder
 from telemetry.names import Attr, SpanName
@@ -29,7 +30,7 @@ from telemetry.otlp import COLUMNS
 from telemetry.otlp_receive import received
 from telemetry.spool import Spool, read_spool
 from telemetry.tracing import Tracing
-from telemetry.usage import QUARTER_NS, ErrorType, Slice, Status, UsageRecord
+from telemetry.usage import ErrorType, Slice, Status, UsageRecord
 
 T0 = 1_790_000_000_000_000_000
 T0 -= T0 % QUARTER_NS

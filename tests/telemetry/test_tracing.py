@@ -7,11 +7,12 @@ import pytest
 from opentelemetry import trace as process_wide
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
 
+from catalog.durations import QUARTER_NS
 from telemetry.errors import TraceClosed
 from telemetry.names import Attr, SpanName
 from telemetry.otlp import SpanRow, parse_line
 from telemetry.tracing import AttemptTrace, Tracing
-from telemetry.usage import QUARTER_NS, ErrorType, Slice, Status, UsageRecord
+from telemetry.usage import ErrorType, Slice, Status, UsageRecord
 
 T0 = 1_790_000_000_000_000_000
 T0 -= T0 % QUARTER_NS

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telemetry.usage import QUARTER_NS, SCHEMA, ErrorType, Slice, Status, UsageInvalid, UsageRecord
+from catalog.durations import QUARTER_NS
+from telemetry.usage import SCHEMA, ErrorType, Slice, Status, UsageInvalid, UsageRecord
 
 NS = st.integers(0, 2**63 - 1)
 TEXT = st.text(min_size=1, max_size=8)

@@ -11,15 +11,14 @@ from typing import Final
 from billing.close.acceptance import Acceptance
 from billing.close.blocks import Block, Kind, missing
 from billing.cost.attempts import LONGEST_NS
-from billing.cost.facts import HOUR_NS
 from billing.exact.periods import to_datetime
 from billing.store.clickhouse import Ledger
 from billing.store.close.accepted import accepted_gaps, accepted_tokens
 from billing.store.close.counters import engine_gaps
 from billing.store.close.gaps import ATTEMPTS, Missing, missing_numbers
 from billing.store.close.stakes import Stakes
+from catalog.durations import HOUR_NS, MINUTE_NS
 from catalog.model import Catalog
-from telemetry.engine_time import MINUTE_NS
 from telemetry.names import EventName
 from telemetry.usage import UNAUTHENTICATED
 

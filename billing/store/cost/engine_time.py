@@ -10,11 +10,11 @@ from billing.cost.attempts import Life
 from billing.cost.engine_minutes import Extent, MeasuredMinute, Session, engine_minutes, lives, rentals
 from billing.cost.facts import EngineMinute, NotConserved
 from billing.errors import EngineHourInvalid
-from billing.exact.periods import to_ns
+from billing.exact.periods import to_datetime, to_ns
 from billing.store import versions
 from billing.store.clickhouse import Ledger
 from billing.store.cost.derivations import Derived
-from billing.store.rows import ENGINE_MINUTE, engine_minute, milliseconds
+from billing.store.rows import ENGINE_MINUTE, engine_minute
 from catalog.model import Catalog
 from telemetry.engine_time import AdapterLoad
 from telemetry.names import EventName
@@ -116,7 +116,7 @@ def write_cold_starts(ledger: Ledger, start_ns: int, end_ns: int, now: datetime)
 
 
 def _row(minute: EngineMinute, extras: dict[str, Any] | None) -> dict[str, Any]:
-    row = {"engine": minute.engine, "minute": milliseconds(minute.start_ns)}
+    row = {"engine": minute.engine, "minute": to_datetime(minute.start_ns)}
     row |= {name: getattr(minute, name) for name in ENGINE_MINUTE}
     return row | (extras or {"steps": 0, "predicted_ns": 0, "system_causes": {}})
 

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any, Final
 
 from billing.cost.attribution import EngineHourCost, TenantCost, price_engine_hour, share_cold
-from billing.cost.facts import HOUR_NS, ColdLoad, EngineMinute, NotConserved, TenantQuarter
+from billing.cost.facts import ColdLoad, EngineMinute, NotConserved, TenantQuarter
 from billing.cost.tenant_quarters import Part, QuarterKey, merge, revenue, without_engine_time
 from billing.errors import BillingError
 from billing.exact.money import product, total
@@ -20,10 +20,10 @@ from billing.store import versions
 from billing.store.clickhouse import Ledger
 from billing.store.cost.derivations import Derived
 from billing.store.cost.engine_time import read_engine_minutes
+from catalog.durations import DAY_NS
 from catalog.model import Catalog, PriceBook
 from telemetry.names import BASE, EventName
 
-_DAY_NS: Final = 24 * HOUR_NS
 _COUNTED: Final = {
     "requests": "requests",
     "input_tokens_sum": "input_tokens",
@@ -50,7 +50,7 @@ def write_tenant_cost(ledger: Ledger, start_ns: int, end_ns: int, catalog: Catal
     changed = 0
     faults: list[str] = []
     for day in ledger.read("active_days", {"start_ns": start_ns, "end_ns": end_ns}):
-        window = {"start_ns": max(start_ns, day["day_ns"]), "end_ns": min(end_ns, day["day_ns"] + _DAY_NS)}
+        window = {"start_ns": max(start_ns, day["day_ns"]), "end_ns": min(end_ns, day["day_ns"] + DAY_NS)}
         if window["start_ns"] >= window["end_ns"]:
             continue
         quarters, unmeasured = _quarters(ledger, window)

@@ -17,6 +17,7 @@ from billing.store.intake.sorting import Sorted, event_fault, sort
 from billing.store.intake.sources import Line, Skipped, Source, SourceMissing, SourceUnreadable, find, size
 from billing.store.intake.usage import Booked, Candidate, book, readable
 from billing.store.rows import text_hash
+from catalog.durations import DAY_NS
 from catalog.model import Catalog
 from telemetry.names import Attr
 from telemetry.otlp import COLUMNS, EventRow, SpanRow
@@ -28,7 +29,6 @@ Progress = Callable[[int, int], None]
 
 _BATCH_LINES: Final = 2_000
 _BATCH_BYTES: Final = 16 << 20
-_DAY_NS: Final = 86_400_000_000_000
 _DAYS: Final = 50
 """Of spans in one insert: the engine refuses a block that is spread over more than a hundred partitions, and one is a day."""
 _REASONS: Final = 20
@@ -171,7 +171,7 @@ def _insert_spans(ledger: Ledger, spans: Sequence[SpanRow]) -> None:
 
 
 def _day(span: SpanRow) -> int:
-    return span.timestamp // _DAY_NS
+    return span.timestamp // DAY_NS
 
 
 def _insert_events(ledger: Ledger, events: Sequence[EventRow]) -> None:

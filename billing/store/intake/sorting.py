@@ -14,15 +14,8 @@ from typing import Any, Final
 from billing.store.intake.quarantine import Entry
 from billing.store.intake.sources import LONGEST_LINE, Line
 from billing.store.intake.usage import Candidate
-from telemetry.engine_time import (
-    MINUTE_NS,
-    AdapterLoad,
-    EngineCounters,
-    EngineSession,
-    MeterWindow,
-    Opened,
-    PrefixReshare,
-)
+from catalog.durations import MINUTE_NS
+from telemetry.engine_time import AdapterLoad, EngineCounters, EngineSession, MeterWindow, Opened, PrefixReshare
 from telemetry.engine_time import NotConserved as WindowNotConserved
 from telemetry.instants import misplaced
 from telemetry.names import Attr, EventName

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from billing.cost.attempts import Life, absurdities, faults, is_lost, lost_record
 from billing.exact.periods import to_ns
@@ -14,14 +14,13 @@ from billing.store.clickhouse import Ledger
 from billing.store.intake import quarantine
 from billing.store.intake.quarantine import Entry
 from billing.store.rows import USAGE_COLUMNS, text_hash, usage_record, usage_row
+from catalog.durations import DAY_NS
 from catalog.model import Catalog
 from telemetry.engine_time import Opened
 from telemetry.instants import misplaced
 from telemetry.names import Attr, EventName
 from telemetry.usage import Status, UsageInvalid, UsageRecord
 from telemetry.wire import is_int64, is_text
-
-_DAY_NS: Final = 24 * 3600 * 1_000_000_000
 
 
 class Candidate(NamedTuple):
@@ -93,11 +92,11 @@ def book_spans(ledger: Ledger, start_ns: int, end_ns: int, catalog: Catalog, now
     it claims to be said when it opened; or when it cannot be booked and its emitter never wrote an event: what is not ours holds nothing up.
     """
     result = Booked()
-    for day_ns in range(start_ns - start_ns % _DAY_NS, end_ns, _DAY_NS):
+    for day_ns in range(start_ns - start_ns % DAY_NS, end_ns, DAY_NS):
         window = {
             "attribute": Attr.USAGE_RECORD,
             "start_ns": max(start_ns, day_ns),
-            "end_ns": min(end_ns, day_ns + _DAY_NS),
+            "end_ns": min(end_ns, day_ns + DAY_NS),
         }
         found = ledger.read("usage_root_records", window)
         candidates = [Candidate(row["record"], f"otel_traces, trace {row['trace_id']}") for row in found]

@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from billing.cost.attempts import LOST_AFTER_NS, SILENT_NS, Life, faults, gaps, is_lost, lost_record
+from catalog.durations import QUARTER_NS
 from catalog.model import Catalog
 from telemetry.engine_time import Opened
-from telemetry.usage import QUARTER_NS, UNAUTHENTICATED, Slice, Status, UsageRecord
+from telemetry.usage import UNAUTHENTICATED, Slice, Status, UsageRecord
 
 AT = 1_790_000_000_000_000_000
 OK = UsageRecord(

@@ -11,14 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from billing.cost.attribution import OWNERS, EngineHourCost, IdleTime, price_engine_hour, share_cold, share_idle
-from billing.cost.facts import COLD, HOUR_NS, PROVIDER, ColdLoad, EngineMinute, NotConserved, TenantQuarter
+from billing.cost.facts import COLD, PROVIDER, ColdLoad, EngineMinute, NotConserved, TenantQuarter
 from billing.errors import EngineHourInvalid
 from billing.exact.money import product, total
-from telemetry.usage import QUARTER_NS
+from catalog.durations import HOUR_NS, MINUTE_NS, QUARTER_NS
 
 D = Decimal
 T0 = 1_790_812_800_000_000_000  # 2026-10-01T00:00Z
-MINUTE_NS = 60_000_000_000
 
 
 def minute(index: int = 0, gpu_count: int = 2, **ns: int) -> EngineMinute:

@@ -6,9 +6,9 @@ from billing.cost.attempts import Life
 from billing.cost.engine_minutes import Extent, MeasuredMinute, Session, engine_minutes, lives, rentals
 from billing.cost.facts import NotConserved
 from billing.errors import EngineHourInvalid
+from catalog.durations import MINUTE_NS
 from catalog.load import parse
 from catalog.model import Catalog
-from telemetry.engine_time import MINUTE_NS
 
 S = 1_000_000_000
 T0 = 1_790_000_040_000_000_000

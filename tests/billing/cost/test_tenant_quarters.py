@@ -11,8 +11,8 @@ from billing.cost.facts import COLD, TenantQuarter
 from billing.cost.tenant_quarters import Part, QuarterKey, merge, revenue, without_engine_time
 from billing.exact.money import round_places, total
 from billing.invoice.rating import rate_tenant
+from catalog.durations import QUARTER_NS
 from catalog.model import GpuPrice, PriceBook, Tenant
-from telemetry.usage import QUARTER_NS
 
 BOOK = PriceBook(
     version="b",

@@ -6,10 +6,9 @@ from datetime import UTC, date, datetime, timedelta, timezone
 
 import pytest
 
-from billing.cost.facts import HOUR_NS
 from billing.errors import PeriodInvalid
 from billing.exact.periods import BillingMonth, hours, quarters, to_datetime, to_ns
-from telemetry.usage import QUARTER_NS
+from catalog.durations import HOUR_NS, QUARTER_NS
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from billing.cost.facts import HOUR_NS
 from billing.errors import AmountInvalid
 from billing.exact.quantities import deal_gpu_hours, gpu_hours
+from catalog.durations import HOUR_NS
 
 PARTS = st.dictionaries(st.integers(0, 50), st.integers(0, HOUR_NS), min_size=1)
 

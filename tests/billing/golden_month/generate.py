@@ -13,19 +13,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
-from telemetry.engine_time import (
-    MINUTE_NS,
-    AdapterLoad,
-    EngineSession,
-    LoadCause,
-    MeterWindow,
-    Opened,
-    SessionEvent,
-    Share,
-)
+from catalog.durations import MINUTE_NS, QUARTER_NS
+from telemetry.engine_time import AdapterLoad, EngineSession, LoadCause, MeterWindow, Opened, SessionEvent, Share
 from telemetry.names import Attr, EventName
 from telemetry.otlp import event_line, span_line
-from telemetry.usage import QUARTER_NS, ErrorType, Slice, Status, UsageRecord
+from telemetry.usage import ErrorType, Slice, Status, UsageRecord
 
 MS = 1_000_000
 S = 1000 * MS

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from billing.cost.attribution import EngineHourCost, IdleTime, TenantCost
-from billing.cost.facts import COLD, HOUR_NS, TenantQuarter
+from billing.cost.facts import COLD, TenantQuarter
 from billing.errors import PayerMissing, PriceMissing, RowsInvalid
 from billing.exact.money import product, total
 from billing.exact.periods import to_ns
@@ -19,6 +19,7 @@ from billing.exact.quantities import gpu_hours
 from billing.invoice.plans import ChargeKind
 from billing.invoice.prices import gpu_price
 from billing.invoice.rating import ledger_hash, rate_tenant
+from catalog.durations import HOUR_NS
 from catalog.model import GpuPrice, PriceBook, Tenant
 
 D = Decimal

@@ -18,12 +18,13 @@ from billing.store.cost.tenant_cost import write_tenant_cost
 from billing.store.finance import month_window, publish_snapshot
 from billing.store.intake.ingest import ingest
 from billing.store.intake.usage import book_lost, book_spans
+from catalog.durations import QUARTER_NS
 from catalog.model import Catalog
 from serving.attempt.snapshot import Snapshot
 from serving.policy.budgets import Account, Published
 from serving.policy.charges import Terms, charge
 from telemetry.engine_time import SessionEvent
-from telemetry.usage import QUARTER_NS, Slice, Status, UsageRecord
+from telemetry.usage import Slice, Status, UsageRecord
 
 S = 1_000_000_000
 DUST = Fraction(3600, 10**12)

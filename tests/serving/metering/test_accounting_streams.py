@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from catalog.durations import MINUTE_NS, QUARTER_NS
 from serving.metering.accounting import Accountant, EventRefused
 from serving.step_model.profile import DEFAULT_PROFILE
 from serving.wire.events import Aborted, Bye, Entered, Event, Hello, Loaded, LoadSpan, Mark, Row, Step, Woke
-from telemetry.engine_time import MINUTE_NS, MeterWindow, SystemCause
-from telemetry.usage import QUARTER_NS
+from telemetry.engine_time import MeterWindow, SystemCause
 
 MONO = 123_456_789_012
 ADAPTERS = (None, "law", "med")

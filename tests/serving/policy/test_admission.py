@@ -5,19 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from catalog.durations import MINUTE_NS
 from catalog.model import Quotas
-from serving.policy.admission import (
-    MINUTE_NS,
-    Ask,
-    Demand,
-    Load,
-    Misfit,
-    Refusal,
-    admit,
-    longest_output,
-    misfit,
-    settle,
-)
+from serving.policy.admission import Ask, Demand, Load, Misfit, Refusal, admit, longest_output, misfit, settle
 
 SECOND = 1_000_000_000
 

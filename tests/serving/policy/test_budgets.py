@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from catalog.durations import HOUR_NS, MINUTE_NS, SECOND_NS
 from catalog.model import CostPlus, GpuPrice, PerToken, Plan, PriceBook
 from serving.policy import budgets
-from serving.policy.admission import MINUTE_NS, Ask, Refusal
+from serving.policy.admission import Ask, Refusal
 from serving.policy.budgets import LATE_NS, Account, Published
-from serving.policy.charges import HOUR_NS, SECOND_NS, Terms
+from serving.policy.charges import Terms
 from telemetry.usage import Slice, Status, UsageRecord
 
 BY_TOKEN = PerToken(kind="per_token", input=Decimal(2), cached_input=Decimal(1), output=Decimal(1_000_000))

@@ -13,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from billing.exact.periods import BillingMonth
+from catalog.durations import QUARTER_NS, SECOND_NS
 from catalog.model import CostPlus, GpuPrice, PerToken, Plan, PriceBook
 from serving.policy.admission import Ask
-from serving.policy.charges import SECOND_NS, Terms, charge, hold, month_of, seconds_left
-from telemetry.usage import QUARTER_NS, Slice, Status, UsageRecord
+from serving.policy.charges import Terms, charge, hold, month_of, seconds_left
+from telemetry.usage import Slice, Status, UsageRecord
 
 BY_TOKEN = PerToken(kind="per_token", input=Decimal(2), cached_input=Decimal(1), output=Decimal(1_000_000))
 """One unit of money per output token."""

@@ -12,9 +12,10 @@ from billing.cost.attempts import Life
 from billing.store.clickhouse import Ledger
 from billing.store.intake.ingest import ingest
 from billing.store.intake.usage import Booked, Candidate, book, book_lost, book_spans
+from catalog.durations import QUARTER_NS
 from catalog.load import parse
 from catalog.model import Catalog
-from telemetry.usage import QUARTER_NS, ErrorType, Slice, Status, UsageRecord
+from telemetry.usage import ErrorType, Slice, Status, UsageRecord
 
 S = 1_000_000_000
 HOUR = 3600 * S
