@@ -22,12 +22,12 @@ from prometheus_client.registry import Collector
 from catalog.durations import MINUTE_NS
 from telemetry.errors import MetricMisused
 from telemetry.names import BASE, LABEL_OVERFLOW, METRICS, OTHER, PROCESS_START, Metric
-from telemetry.usage import UNAUTHENTICATED
+from telemetry.usage import UNAUTHENTICATED, UNKNOWN_TENANT
 from telemetry.windows import WindowQuantile, WindowRatio
 
 log = logging.getLogger(__name__)
 
-RESERVED: Final = {"tenant": frozenset({UNAUTHENTICATED, "unknown"}), "adapter": frozenset({BASE})}
+RESERVED: Final = {"tenant": frozenset({UNAUTHENTICATED, UNKNOWN_TENANT}), "adapter": frozenset({BASE})}
 """Values that are always known: not in any catalog, but ours. Tenant `unknown` came to the engine past the gateway."""
 _P99: Final = 0.99
 _EXEMPLAR_LENGTH: Final = 64

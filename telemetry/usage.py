@@ -17,6 +17,8 @@ from telemetry.wire import wrong_fields
 SCHEMA: Final = "loraledger.usage/1"
 UNAUTHENTICATED: Final = "unauthenticated"
 """Reserved tenant id of attempts that never named a known tenant; a catalog may not declare it."""
+UNKNOWN_TENANT: Final = "unknown"
+"""Reserved tenant id of requests that came to the engine past the gateway."""
 
 
 class Status(StrEnum):

@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from serving.inside.recorder import Recorder
-from serving.inside.scheduler import CONFIG_KEY, MeterScheduler
+from serving.inside.scheduler import MeterScheduler
 from serving.wire.channel import Ended, Told
 from serving.wire.events import Step
+from serving.wire.keys import CONFIG_KEY
 
 NOWHERE: Final = "inproc://nobody"
 """Where the meter of such an engine would send to: nobody listens there."""

@@ -12,12 +12,11 @@ import os
 import shutil
 import struct
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from serving.errors import AdapterLoadFailed
+from serving.wire.keys import CONFIG_FILE, WEIGHTS_FILE
 
-CONFIG_FILE: Final = "adapter_config.json"
-WEIGHTS_FILE: Final = "adapter_model.safetensors"
 _MAX_HEADER_BYTES = 100_000_000
 """The limit that safetensors itself sets on a header."""
 

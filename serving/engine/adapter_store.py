@@ -23,9 +23,10 @@ from pathlib import Path
 from typing import Final
 
 from catalog.durations import SECOND_NS
-from serving.engine.adapter_files import CONFIG_FILE, WEIGHTS_FILE, checked_copy, publish
+from serving.engine.adapter_files import checked_copy, publish
 from serving.engine.door import AdapterFiles
 from serving.errors import AdapterLoadFailed
+from serving.wire.keys import CONFIG_FILE, WEIGHTS_FILE
 
 log = logging.getLogger(__name__)
 

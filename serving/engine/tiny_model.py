@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from serving.wire.keys import CONFIG_FILE, WEIGHTS_FILE
+
 VERSION: Final = "1"
 """Of the recipe below: another one rebuilds what an older one made."""
 BUILTIN_BASE: Final = "builtin:tiny"
@@ -241,9 +243,9 @@ def _write_adapter(target: Path, number: int, rank: int, shape: Shape) -> None:
                 torch.bfloat16
             )
     target.mkdir(parents=True)
-    save_file(weights, str(target / "adapter_model.safetensors"), metadata={"format": "pt"})
+    save_file(weights, str(target / WEIGHTS_FILE), metadata={"format": "pt"})
     _write_json(
-        target / "adapter_config.json",
+        target / CONFIG_FILE,
         {
             "peft_type": "LORA",
             "task_type": "CAUSAL_LM",

@@ -12,7 +12,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from serving.errors import ServingError
-from serving.wire.events import ATTEMPT_ARG, PROMPT_ARG, TENANT_ARG
+from serving.wire.keys import ATTEMPT_ARG, PROMPT_ARG, TENANT_ARG
 from serving.wire.tickets import BROKEN, TICKET, Refused, Ticket
 
 if TYPE_CHECKING:

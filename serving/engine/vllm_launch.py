@@ -19,11 +19,8 @@ from typing import Any, Final, NoReturn
 from catalog import engine_flags
 from catalog.model import BaseModelSpec, Engine
 from serving.engine.tiny_model import builtin_path, is_builtin, make_builtin
-from serving.inside.plugin import LOG_VARIABLE
+from serving.wire.keys import CONFIG_KEY, LOG_VARIABLE, MEMORY_CALL, PLUGIN, SCHEDULER, WORKER_EXTENSION
 
-SCHEDULER: Final = "serving.inside.scheduler.MeterScheduler"
-WORKER_REPORT: Final = "serving.inside.adapter_timers.WorkerReport"
-PLUGIN: Final = "loraledger"
 TINY_FLAGS: Final[dict[str, engine_flags.FlagValue]] = {"enable-auto-tool-choice": True, "tool-call-parser": "hermes"}
 """The built-in model calls no tools; with a parser, requests that offer some are answered in words."""
 SHUTDOWN_TIMEOUT_S: Final = 15
@@ -89,7 +86,7 @@ def _write_logging(log: Path) -> Path:
 
 def server_flags(engine: Engine, base_model: BaseModelSpec, model: str, address: str, emitter: str) -> list[str]:
     """vLLM's own server flags, as `vllm serve` would get them: ours, and what the catalog passes through."""
-    meter = {"loraledger": {"address": address, "emitter": emitter, "engine": engine.id}}
+    meter = {CONFIG_KEY: {"address": address, "emitter": emitter, "engine": engine.id}}
     options: dict[str, Any] = {
         "model": model,
         "served-model-name": base_model.name,
@@ -102,7 +99,7 @@ def server_flags(engine: Engine, base_model: BaseModelSpec, model: str, address:
         "block-size": engine.block_size,
         engine_flags.PARALLEL: engine.gpu_count,
         "scheduler-cls": SCHEDULER,
-        "worker-extension-cls": WORKER_REPORT,
+        "worker-extension-cls": WORKER_EXTENSION,
         "additional-config": json.dumps(meter),
     }
     if engine.gpu_count == 1:
@@ -242,7 +239,7 @@ async def stop_client(client: Any) -> None:
 
 async def memory_use(client: Any, model: str) -> dict[str, int]:
     """Bytes of the base model's `weights` and of one adapter `slot`."""
-    memory: dict[str, int] = (await client.collective_rpc("ll_memory"))[0]
+    memory: dict[str, int] = (await client.collective_rpc(MEMORY_CALL))[0]
     # The CPU build repacks linear weights out of PyTorch's sight; then the files tell their size.
     on_disk = sum(file.stat().st_size for file in Path(model).glob("*.safetensors")) if Path(model).is_dir() else 0
     return memory | {"weights": max(memory["weights"], on_disk)}

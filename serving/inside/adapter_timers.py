@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from serving.wire.events import LoadSpan
+from serving.wire.keys import WEIGHTS_FILE
 
 
 def label(served_name: str) -> str:
@@ -108,7 +109,7 @@ def _wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:
 
 
 def _timed_load(original: Callable[..., Any], worker: Any, request: Any) -> Any:
-    weights = Path(request.lora_path) / "adapter_model.safetensors"
+    weights = Path(request.lora_path) / WEIGHTS_FILE
     LOG.reading(time.monotonic_ns(), weights.stat().st_size if weights.is_file() else 0)
     return original(request)
 

@@ -10,12 +10,8 @@ import sys
 import threading
 from typing import Any, Final
 
-from serving.inside import adapter_timers as lora_events
-from serving.inside import cpu_lora
-
-LOG_VARIABLE: Final = "LORALEDGER_ENGINE_LOG"
-"""Set by whoever embeds the engine: the file that takes what its child processes would say on the terminal."""
-
+from serving.inside import adapter_timers, cpu_lora
+from serving.wire.keys import CONFIG_KEY, LOG_VARIABLE, SCHEDULER
 
 _CHOSEN: Final = "_loraledger_chooses_scheduler"
 
@@ -31,7 +27,7 @@ def register() -> None:
     if current_platform.is_cpu():
         _never_compile()
         cpu_lora.install()
-    lora_events.install()
+    adapter_timers.install()
     _meter_where_configured()
 
 
@@ -57,8 +53,8 @@ def _meter_where_configured() -> None:
 
     @functools.wraps(create)
     def with_meter(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if self.scheduler_cls is None and "loraledger" in (self.additional_config or {}):
-            self.scheduler_cls = "serving.inside.scheduler.MeterScheduler"
+        if self.scheduler_cls is None and CONFIG_KEY in (self.additional_config or {}):
+            self.scheduler_cls = SCHEDULER
         return create(self, *args, **kwargs)
 
     arguments.create_engine_config = with_meter

@@ -3,7 +3,7 @@
 Works with asynchronous scheduling (two steps in flight) and without. The meter never raises into the engine; what it could not
 tell shows as a hole in its numbers. Configured by vLLM's `additional_config`:
 `{"loraledger": {"address": "ipc://...", "emitter": "eng-...", "engine": "<id in the catalog>"}}`, or for an engine that no
-gateway embeds, what `serving.engine.beside` reads.
+gateway embeds, what `serving.wire.remote` reads.
 """
 
 from __future__ import annotations
@@ -18,19 +18,24 @@ from vllm.v1.core.sched.async_scheduler import AsyncScheduler
 from vllm.v1.request import RequestStatus
 from vllm.v1.structured_output.backend_guidance import GuidanceBackend
 
-from serving.engine import beside as remote
-from serving.engine.adapter_files import CONFIG_FILE, WEIGHTS_FILE
 from serving.errors import ServingError
-from serving.inside import adapter_timers as lora_events
-from serving.inside import utility_calls as vllm_calls
+from serving.inside import adapter_timers, remote_start, utility_calls
 from serving.inside.prefix_owners import Owner, PrefixOwners
 from serving.inside.recorder import Recorder
 from serving.wire.channel import Held, Sender
-from serving.wire.events import ATTEMPT_ARG, PROMPT_ARG, TENANT_ARG, PrefixHit, Rows
+from serving.wire.events import PrefixHit, Rows
+from serving.wire.keys import (
+    ATTEMPT_ARG,
+    CONFIG_FILE,
+    CONFIG_KEY,
+    ENDPOINT_KEY,
+    PLUGIN,
+    PROMPT_ARG,
+    TENANT_ARG,
+    WEIGHTS_FILE,
+)
 from telemetry.engine_time import SystemCause
-
-CONFIG_KEY = "loraledger"
-UNKNOWN_TENANT = "unknown"
+from telemetry.usage import UNKNOWN_TENANT
 
 # Below vLLM's own logger, so that in the engine process it goes where the engine's log goes.
 logger = logging.getLogger("vllm.loraledger.meter")
@@ -44,21 +49,21 @@ class MeterScheduler(AsyncScheduler):  # type: ignore[misc]
         settings = (self.vllm_config.additional_config or {}).get(CONFIG_KEY)
         if not settings:
             raise ServingError(f"could not start the meter: vLLM's additional_config has no {CONFIG_KEY!r}")
-        if not lora_events.installed():
+        if not adapter_timers.installed():
             raise ServingError(
-                "could not start the meter: vLLM did not load our plugin; VLLM_PLUGINS must name loraledger"
+                f"could not start the meter: vLLM did not load our plugin; VLLM_PLUGINS must name {PLUGIN}"
             )
-        if remote.ENDPOINT_KEY in settings:
-            beside = remote.start(settings)
-            settings = {"address": beside.address, "emitter": beside.emitter, "engine": beside.engine}
+        if ENDPOINT_KEY in settings:
+            remote = remote_start.start(settings)
+            settings = {"address": remote.address, "emitter": remote.emitter, "engine": remote.engine}
         _begin_grammars(self.structured_output_manager)
         self._sender = Sender(settings["address"])
         self._recorder = Recorder(self._sender.send)
         self._prefixes = PrefixOwners(self.hash_block_size, _say_stranger)
         self._waits_for_files = False
-        lora_events.LOG.drain()
-        lora_events.LOG.on_change = self._adapters_changed
-        vllm_calls.after_each(lambda entry_ns: self._recorder.did(SystemCause.UTILITY, entry_ns))
+        adapter_timers.LOG.drain()
+        adapter_timers.LOG.on_change = self._adapters_changed
+        utility_calls.after_each(lambda entry_ns: self._recorder.did(SystemCause.UTILITY, entry_ns))
         self._recorder.hello(settings["emitter"], settings["engine"])
         self._tell_held(at_once=True)
 
@@ -67,7 +72,7 @@ class MeterScheduler(AsyncScheduler):  # type: ignore[misc]
         entry_ns = time.monotonic_ns()
         known = request.request_id in self.requests
         super().add_request(request)
-        if request.lora_request is not None and request.lora_request.lora_int_id not in lora_events.LOG.host:
+        if request.lora_request is not None and request.lora_request.lora_int_id not in adapter_timers.LOG.host:
             self._waits_for_files = True
         if not known:
             self._metered(self._tell_entered, request)
@@ -119,7 +124,7 @@ class MeterScheduler(AsyncScheduler):  # type: ignore[misc]
             request.request_id,
             _attempt(request),
             str(extra.get(TENANT_ARG) or UNKNOWN_TENANT),
-            lora_events.label(adapter.lora_name) if adapter is not None else None,
+            adapter_timers.label(adapter.lora_name) if adapter is not None else None,
             request.num_prompt_tokens,
             str(extra.get(PROMPT_ARG) or ""),
         )
@@ -156,14 +161,14 @@ class MeterScheduler(AsyncScheduler):  # type: ignore[misc]
         self._metered(self._tell_adapters)
 
     def _tell_adapters(self) -> None:
-        self._recorder.loaded(lora_events.LOG.drain())
+        self._recorder.loaded(adapter_timers.LOG.drain())
         self._tell_held(at_once=True)
 
     def _tell_held(self, at_once: bool) -> None:
         pool = self.kv_cache_manager.block_pool
         # Block 0 is a placeholder that is never given out.
         total = pool.num_gpu_blocks - 1
-        log = lora_events.LOG
+        log = adapter_timers.LOG
         held = Held(total - pool.get_num_free_blocks(), total, log.slots, tuple(log.host.values()))
         self._recorder.holds(held, at_once)
 
@@ -172,7 +177,7 @@ class MeterScheduler(AsyncScheduler):  # type: ignore[misc]
 
         The gateway loads adapters ahead, from directories that never change; this is for what comes past it.
         """
-        host = lora_events.LOG.host
+        host = adapter_timers.LOG.host
         unread = [r for r in self.waiting if r.lora_request is not None and r.lora_request.lora_int_id not in host]
         self._waits_for_files = bool(unread)
         missing = [r for r in unread if not _has_files(Path(r.lora_request.lora_path))]

@@ -12,10 +12,8 @@ from catalog.durations import MINUTE_NS, QUARTER_NS
 from serving.metering.tally import Tally
 from serving.step_model.profile import RowWork
 from serving.wire.events import Entered, Row
-from telemetry.usage import Slice
+from telemetry.usage import UNKNOWN_TENANT, Slice
 
-UNKNOWN: Final = "unknown"
-"""Tenant of requests that came to the engine past the gateway."""
 _CHOICE: Final = re.compile(r"^\d+_")
 """vLLM calls the k-th of several choices of a prompt `k_<name of all>`."""
 KEEP_NS: Final = 10 * MINUTE_NS
@@ -173,7 +171,7 @@ class Attempts:
         key = event.attempt or event.request
         attempt = self._attempts.get(key)
         if attempt is None:
-            tenant = event.tenant or UNKNOWN
+            tenant = event.tenant or UNKNOWN_TENANT
             attempt = self._attempts[key] = Attempt(key, tenant, event.adapter, at_ns)
         prompt_key = event.prompt or _CHOICE.sub("", event.request)
         request = Request(event.request, attempt, prompt_key, event.prompt_tokens, event.adapter)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from serving.metering.attempts import UNKNOWN, Request
+from serving.metering.attempts import Request
 from serving.metering.reshare import PrefixBook
 from serving.step_model.models import StepModel, own_curves
 from serving.step_model.profile import RowWork
 from serving.wire.events import PrefixHit
 from telemetry.engine_time import PrefixMove, PrefixReshare
+from telemetry.usage import UNKNOWN_TENANT
 
 
 class PrefixLines:
@@ -50,7 +51,7 @@ class PrefixLines:
         if any(work.prefill for work in works):
             curves = own_curves(works, model)
             for request, work, ns, curve in zip(requests, works, took_ns, curves, strict=True):
-                if work.prefill and request.attempt.tenant != UNKNOWN:
+                if work.prefill and request.attempt.tenant != UNKNOWN_TENANT:
                     self._book.paid(request.attempt.key, request.attempt.tenant, work, curve, ns, at_ns)
         if hits:
             for request in requests:

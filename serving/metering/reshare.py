@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from catalog.durations import HOUR_NS
-from serving.metering.attempts import UNKNOWN
 from serving.step_model.linear import Curve, deal
 from serving.step_model.models import StepModel, own_curves, split_step
 from serving.step_model.profile import RowWork
+from telemetry.usage import UNKNOWN_TENANT
 
 MOST_PAYERS: Final = 4096
 """Attempts whose prefill is remembered; the oldest are forgotten first."""
@@ -68,7 +68,7 @@ class PrefixBook:
         Nothing moves between tenants, for a tenant that is not known, or for what is not remembered.
         """
         moves: dict[str, int] = {}
-        if user == payer or tenant == UNKNOWN or self.payer_tenant(payer, at_ns) != tenant:
+        if user == payer or tenant == UNKNOWN_TENANT or self.payer_tenant(payer, at_ns) != tenant:
             return moves
         held = self._paid[payer]
         for at in (low, high):

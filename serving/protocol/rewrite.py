@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from serving.protocol.json_body import encode
 from serving.protocol.request import Call
-from serving.wire.events import ATTEMPT_ARG, TENANT_ARG
+from serving.wire.keys import ATTEMPT_ARG, TENANT_ARG
 from serving.wire.tickets import Ticket
 
 STRIPPED: Final = frozenset(

@@ -7,14 +7,9 @@ a step of the wall clock later on cannot move or stretch measured time.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from telemetry.engine_time import SystemCause
-
-ATTEMPT_ARG: Final = "ll_attempt"
-TENANT_ARG: Final = "ll_tenant"
-PROMPT_ARG: Final = "ll_prompt"
-"""The extra arguments of an engine request that say whose it is: attempt, tenant, and which of the attempt's prompts."""
 
 
 class Hello(NamedTuple):

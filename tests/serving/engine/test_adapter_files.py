@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from serving.engine.adapter_files import CONFIG_FILE, WEIGHTS_FILE
 from serving.engine.adapter_store import AdapterStore
 from serving.engine.tiny_model import TinyModel
 from serving.errors import AdapterLoadFailed
+from serving.wire.keys import CONFIG_FILE, WEIGHTS_FILE
 
 
 @pytest.fixture

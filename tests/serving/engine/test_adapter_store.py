@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from serving.engine import adapter_store
-from serving.engine.adapter_files import CONFIG_FILE, WEIGHTS_FILE
 from serving.engine.adapter_store import AdapterStore
 from serving.engine.tiny_model import TinyModel
+from serving.wire.keys import CONFIG_FILE, WEIGHTS_FILE
 
 ROOT = Path(__file__).parents[3]
 

@@ -15,7 +15,6 @@ import pytest
 
 pytest.importorskip("vllm")
 
-from serving.engine.adapter_files import WEIGHTS_FILE
 from serving.engine.door import AdapterFiles
 from serving.engine.tiny_model import TinyModel
 from serving.errors import ServingError
@@ -25,6 +24,7 @@ from serving.metering.accounting import Accountant
 from serving.step_model.profile import DEFAULT_PROFILE
 from serving.wire.channel import Held, Message, Receiver
 from serving.wire.events import Aborted, Bye, Entered, Hello, PrefixHit, Step, Woke
+from serving.wire.keys import WEIGHTS_FILE
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 

@@ -9,12 +9,12 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from serving.metering.attempts import UNKNOWN
 from serving.metering.reshare import Hit, PrefixBook, reshare
 from serving.step_model.linear import deal
 from serving.step_model.models import StepModel, own_curves, split_step
 from serving.step_model.profile import DEFAULT_PROFILE, Profile, RowWork
 from serving.step_model.roofline import GemmProfile
+from telemetry.usage import UNKNOWN_TENANT
 
 PLAIN = Profile(a=0, b_p=10**6, b_d=10**6, c_p=0, c_d=0, any_lora=0, per_adapter=0, lora_token=0)
 """A token costs a microsecond, and nothing else costs anything."""
@@ -143,9 +143,9 @@ def test_in_the_end_the_order_of_users_does_not_matter_and_equal_ranges_cost_the
 def test_nothing_moves_between_tenants_or_for_one_that_is_not_known() -> None:
     group = Group()
     group.compute("first", 100)
-    group.compute("stray", 100, tenant=UNKNOWN)
+    group.compute("stray", 100, tenant=UNKNOWN_TENANT)
     assert group.use("second", "first", 0, 100, tenant="other") == {}
-    assert group.use("second", "stray", 0, 100, tenant=UNKNOWN) == {}
+    assert group.use("second", "stray", 0, 100, tenant=UNKNOWN_TENANT) == {}
     assert group.use("second", "never seen", 0, 100) == {}
     assert group.use("first", "first", 0, 100) == {}
 

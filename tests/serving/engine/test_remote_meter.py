@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from serving.engine.beside import start
 from serving.errors import ServingError
 from serving.inside.recorder import Recorder
+from serving.inside.remote_start import start
 from serving.wire.channel import Sender
 from serving.wire.events import Rows
 from telemetry.engine_time import EngineSession, MeterWindow, SessionEvent

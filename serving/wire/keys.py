@@ -1,0 +1,29 @@
+"""Words that the gateway's side and vLLM's own processes both say, each typed once."""
+
+from __future__ import annotations
+
+from typing import Final
+
+ATTEMPT_ARG: Final = "ll_attempt"
+TENANT_ARG: Final = "ll_tenant"
+PROMPT_ARG: Final = "ll_prompt"
+"""The extra arguments of an engine request that say whose it is: attempt, tenant, and which of the attempt's prompts."""
+
+PLUGIN: Final = "loraledger"
+"""Our entry in vLLM's plugin group; VLLM_PLUGINS must name it."""
+CONFIG_KEY: Final = "loraledger"
+"""Our settings in vLLM's `additional_config`."""
+ENDPOINT_KEY: Final = "otlp_endpoint"
+"""The setting of an engine that no gateway embeds: where its figures go."""
+SCHEDULER: Final = "serving.inside.scheduler.MeterScheduler"
+WORKER_EXTENSION: Final = "serving.inside.adapter_timers.WorkerReport"
+MEMORY_CALL: Final = "ll_memory"
+"""The worker extension's method that tells what the weights and an adapter slot take."""
+REMOTE_METER: Final = "serving.engine.remote_meter"
+"""The program that accounts for an engine that no gateway embeds, in a process beside it."""
+LOG_VARIABLE: Final = "LORALEDGER_ENGINE_LOG"
+"""Environment variable set by whoever embeds the engine: the file that takes what its child processes would say on the terminal."""
+
+CONFIG_FILE: Final = "adapter_config.json"
+WEIGHTS_FILE: Final = "adapter_model.safetensors"
+"""The files of an adapter in PEFT format."""

@@ -1,0 +1,50 @@
+"""What an engine that no gateway embeds is told by vLLM's flag, and tells the process that accounts for it.
+
+`{"loraledger": {"otlp_endpoint": "http://collector:4318", "engine": "gpu-7", "gpu_type": "h100", "gpu_count": 1}}`.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from serving.errors import ServingError
+from serving.wire.keys import CONFIG_KEY, ENDPOINT_KEY
+from serving.wire.pipe import SCHEME
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """What the process beside an engine needs to know; `profile` is a file that `loraledger calibrate` wrote."""
+
+    otlp_endpoint: str
+    engine: str
+    gpu_type: str
+    gpu_count: int
+    emitter: str
+    address: str
+    profile: str | None = None
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> Self:
+        """From vLLM's flag, with an emitter and an address of its own; ServingError when something is missing or unknown."""
+        known = {ENDPOINT_KEY, "engine", "gpu_type", "gpu_count", "profile"}
+        where = f"could not start the meter: additional_config {CONFIG_KEY}"
+        if unknown := sorted(settings.keys() - known):
+            raise ServingError(f"{where} has unknown keys {unknown}")
+        if missing := sorted({"engine", "gpu_type"} - settings.keys()):
+            raise ServingError(f"{where} lacks {missing}")
+        private = Path(tempfile.mkdtemp(prefix="loraledger-"))
+        return cls(
+            otlp_endpoint=str(settings[ENDPOINT_KEY]),
+            engine=str(settings["engine"]),
+            gpu_type=str(settings["gpu_type"]),
+            gpu_count=int(settings.get("gpu_count", 1)),
+            emitter=f"eng-{uuid.uuid4().hex[:12]}",
+            address=f"{SCHEME}{private}/meter",
+            profile=settings.get("profile"),
+        )
