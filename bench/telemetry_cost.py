@@ -110,8 +110,7 @@ def events_off() -> Iterator[None]:
     """The lines that the gateway itself writes for the spool are telemetry as well."""
     nothing: Any = lambda *args: ""  # noqa: E731
     with (
-        patch("serving.gateway.app.event_line", nothing),
-        patch("serving.attempt.attempt.event_line", nothing),
+        patch("serving.attempt.lines.event_line", nothing),
         patch.object(Opened, "to_json", nothing),
         patch.object(RouteRecord, "to_json", nothing),
     ):

@@ -18,7 +18,15 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, SpanLimits, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON, Decision, TraceIdRatioBased
-from opentelemetry.trace import Span, SpanKind, format_span_id, format_trace_id, get_current_span, set_span_in_context
+from opentelemetry.trace import (
+    INVALID_SPAN,
+    Span,
+    SpanKind,
+    format_span_id,
+    format_trace_id,
+    get_current_span,
+    set_span_in_context,
+)
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from opentelemetry.trace.status import Status as SpanStatus
 from opentelemetry.trace.status import StatusCode
@@ -102,9 +110,17 @@ class Tracing:
         """
         carrier = {"traceparent": traceparent} if traceparent else {}
         parent = TraceContextTextMapPropagator().extract(carrier, Context())
-        root = self._tracer.start_span(f"{method} {path}", parent, SpanKind.SERVER, start_time=start_ns)
+        root = self.start(f"{method} {path}", parent, SpanKind.SERVER, start_ns)
         attributes: dict[str, Value] = {Attr.HTTP_METHOD: method, Attr.HTTP_ROUTE: path, Attr.URL_PATH: path}
         return AttemptTrace(self, root, parent, f"{method} {path}", start_ns, attributes)
+
+    def start(self, name: str, parent: Context, kind: SpanKind, start_ns: int) -> Span:
+        """Begin a span; one that records nothing when it cannot be made."""
+        try:
+            return self._tracer.start_span(name, parent, kind, start_time=start_ns)
+        except Exception as error:  # a processor's, for instance
+            self.count_failure(error)
+            return INVALID_SPAN
 
     def keeps_children(self, trace_id: int) -> bool:
         """Whether the inner spans of this trace are written."""
@@ -162,7 +178,8 @@ class AttemptTrace:
         self.set(Attr.PROVIDER, PROVIDER_NAME)
         self.set(Attr.REQUEST_MODEL, model)
         if self.sampled and self._client is None and self._root.is_recording():
-            self._client = self._start(f"{operation} {model}", self._root, SpanKind.CLIENT, start_ns or self._start_ns)
+            begun = self._start(f"{operation} {model}", self._root, SpanKind.CLIENT, start_ns or self._start_ns)
+            self._client = begun if begun.is_recording() else None
 
     def child(
         self, name: str, start_ns: int, end_ns: int, attributes: Mapping[str, Value | None] | None = None
@@ -230,7 +247,7 @@ class AttemptTrace:
         )
 
     def _start(self, name: str, parent: Span, kind: SpanKind, start_ns: int) -> Span:
-        return self._tracing._tracer.start_span(name, set_span_in_context(parent, Context()), kind, start_time=start_ns)
+        return self._tracing.start(name, set_span_in_context(parent, Context()), kind, start_ns)
 
     def _must_be_open(self, verb: str) -> None:
         if self._closed:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
@@ -41,24 +40,8 @@ BROKEN_RATIO: Final = 10.0
 """What a failure counts as on the latency ÷ SLO scale: above every bound, and finite, so that sums stay numbers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """One ended attempt: its record, and what the record does not say.
-
-    `cold_ns` is how long it waited for its adapter to be loaded, None when it did not; `warm` says that the catalog wants
-    that adapter warm.
-    """
-
-    record: UsageRecord
-    facts: Facts
-    operation: str
-    cold_ns: int | None
-    warm: bool
-
-
-def observe(metrics: Metrics, ended: Ended) -> None:
-    """Count the attempt in every family that belongs to requests."""
-    record, facts = ended.record, ended.facts
+def observe(metrics: Metrics, record: UsageRecord, facts: Facts) -> None:
+    """Count an ended attempt in every family that belongs to requests; `facts` say what its record does not."""
     tenant = record.tenant
     adapter = (record.adapter or BASE) if facts.routed else OTHER
     trace = record.trace_id
@@ -73,7 +56,7 @@ def observe(metrics: Metrics, ended: Ended) -> None:
         metrics.add(ROUTE_DECISIONS, adapter=adapter, reason=record.route_reason or "client_abort")
     if facts.reached_engine:
         metrics.observe(REQUEST_SECONDS, seconds, trace, tenant=tenant, adapter=adapter)
-        labels = {"gen_ai_operation_name": ended.operation, "gen_ai_provider_name": PROVIDER_NAME}
+        labels = {"gen_ai_operation_name": facts.operation, "gen_ai_provider_name": PROVIDER_NAME}
         metrics.observe(GEN_AI_REQUEST, seconds, trace, **labels)
         if record.first_token_ns is not None:
             metrics.observe(GEN_AI_TTFT, (record.first_token_ns - record.arrival_ns) / SECOND_NS, trace, **labels)
@@ -82,11 +65,11 @@ def observe(metrics: Metrics, ended: Ended) -> None:
     if ratio is not None:
         metrics.observe(SLO_RATIO_HIST, ratio, trace, tenant=tenant)
     _count_work(metrics, record, adapter)
-    if ended.cold_ns is not None:
-        ms = ended.cold_ns / 1e6
+    if facts.cold_ns is not None:
+        ms = facts.cold_ns / 1e6
         metrics.observe(COLD_START_MS_HIST, ms, trace, adapter=adapter)
         metrics.window_p99(COLD_START_P99, ms)
-    if ended.warm:
+    if facts.warm:
         hit = int(record.route_reason == HIT)
         metrics.add(WARM_LOOKUPS)
         metrics.add(WARM_HITS, hit)

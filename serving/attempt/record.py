@@ -19,7 +19,8 @@ class Facts:
 
     `input_tokens`, `cached_tokens` and `output_tokens` are the engine's own words in the reply, used where the meter is
     silent. `slo_seconds` is the tenant's promise, and `client_ns` the time that the client itself took, which is not judged;
-    `tries` is above 1 only where attempts of nobody known are booked together.
+    `cold_ns` is how long the attempt waited for its adapter to be loaded, None when it did not, and `warm` says that the catalog
+    wants that adapter warm. `tries` is above 1 only where attempts of nobody known are booked together.
     """
 
     emitter: str
@@ -28,6 +29,9 @@ class Facts:
     tenant: str
     arrival_ns: int
     base_model: str
+    engine: str = ""
+    gpu_type: str | None = None
+    gpu_count: int | None = None
     trace_id: str | None = None
     status: Status | None = None
     error_type: ErrorType | None = None
@@ -35,12 +39,11 @@ class Facts:
     routed: bool = False
     adapter: str | None = None
     adapter_hash: str | None = None
-    engine: str | None = None
-    gpu_type: str | None = None
-    gpu_count: int | None = None
     route_policy: str | None = None
     route_rule: str | None = None
     route_reason: str | None = None
+    operation: str = ""
+    stream: bool | None = None
     route_ns: int | None = None
     admitted_ns: int | None = None
     first_token_ns: int | None = None
@@ -50,6 +53,10 @@ class Facts:
     cached_tokens: int | None = None
     output_tokens: int | None = None
     delivered: int = 0
+    response_id: str | None = None
+    finish_reasons: tuple[str, ...] = ()
+    cold_ns: int | None = None
+    warm: bool = False
     slo_seconds: Decimal | None = None
     client_ns: int = 0
     tries: int = 1
@@ -58,6 +65,11 @@ class Facts:
     def attempt_key(self) -> str:
         """The identity as the engine carries it."""
         return f"{self.emitter}:{self.seq}"
+
+    @property
+    def model(self) -> str:
+        """What the attempt was routed to: an adapter or the base model."""
+        return self.adapter or self.base_model
 
 
 def usage_record(facts: Facts, meter: Measured | None, computed: bool) -> UsageRecord:
@@ -93,9 +105,9 @@ def usage_record(facts: Facts, meter: Measured | None, computed: bool) -> UsageR
         adapter=facts.adapter,
         adapter_hash=facts.adapter_hash,
         base_model=facts.base_model,
-        engine=facts.engine,
-        gpu_type=facts.gpu_type,
-        gpu_count=facts.gpu_count,
+        engine=facts.engine if facts.routed else None,
+        gpu_type=facts.gpu_type if facts.routed else None,
+        gpu_count=facts.gpu_count if facts.routed else None,
         route_policy=facts.route_policy,
         route_rule=facts.route_rule,
         route_reason=facts.route_reason,

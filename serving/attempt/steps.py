@@ -12,7 +12,7 @@ from starlette.types import Scope
 
 from catalog.model import Adapter, Catalog, Tenant
 from serving.attempt.answer import Answer
-from serving.attempt.attempt import Attempt, Desk
+from serving.attempt.attempt import Attempt
 from serving.attempt.beside import beside
 from serving.attempt.catalog_source import View
 from serving.attempt.client import Client, declared_length
@@ -21,6 +21,8 @@ from serving.attempt.engine_call import call_engine, engine_scope
 from serving.attempt.limits import Limits
 from serving.attempt.quotas import counts_tokens
 from serving.attempt.residency_door import TierBusy
+from serving.attempt.services import Services
+from serving.attempt.spans import traceparent
 from serving.attempt.verdict import refusal_of
 from serving.errors import EngineDown, EngineError
 from serving.policy.admission import Demand
@@ -47,8 +49,8 @@ BLOCK_TOKENS: Final = 16
 class Steps:
     """The way of an attempt through the gateway; the same for every attempt of a process."""
 
-    def __init__(self, desk: Desk, secret: bytes, limits: Limits) -> None:
-        self._desk, self._secret, self._limits = desk, secret, limits
+    def __init__(self, services: Services, secret: bytes, limits: Limits) -> None:
+        self._services, self._secret, self._limits = services, secret, limits
 
     async def serve(
         self, scope: Scope, view: View, tenant: Tenant, attempt: Attempt, client: Client, answer: Answer
@@ -58,11 +60,11 @@ class Steps:
         attempt.note_tenant(tenant)
         raw = await client.body(declared_length(headers), limits.body_bytes, limits.body_s)
         call = await beside(len(raw), read_call, scope["path"], raw)
-        attempt.note_call(call.operation.name, call.stream)
+        attempt.note_call(call)
         adapter = await self._route(view, tenant, attempt, call, headers)
         self._expect_engine()
         bound = await self._admit(view.catalog, tenant, attempt, client, call)
-        served, public = self._desk.door.base_model, view.catalog.base_model.name
+        served, public = self._services.door.base_model, view.catalog.base_model.name
         if adapter is not None:
             await client.unless_gone(self._hold(attempt, adapter, tenant))
             served, public = attempt.served_name, adapter.name
@@ -76,7 +78,7 @@ class Steps:
             served_name=served,
             ticket=ticket,
             request_id=attempt.facts.request_id,
-            traceparent=attempt.traceparent,
+            traceparent=traceparent(attempt),
             output_tokens=bound,
         )
         await self._engine(scope, attempt, client, answer, call, orders, len(raw))
@@ -94,7 +96,7 @@ class Steps:
         return view.catalog.adapter(decision.adapter) if decision.adapter is not None else None
 
     def _expect_engine(self) -> None:
-        if (wait_s := self._desk.door.retry_after_s()) is not None:
+        if (wait_s := self._services.door.retry_after_s()) is not None:
             raise errors.engine_down(wait_s)
 
     async def _admit(
@@ -102,14 +104,14 @@ class Steps:
     ) -> int | None:
         """Take what the request needs from the quotas; the bound on its output that the engine must be told, if any."""
         start = attempt.now()
-        engine = self._desk.engine
+        engine = self._services.engine
         try:
             asked, cap = call.choices * call.prompts, tenant.quotas.max_choices
             if asked > cap:
                 raise errors.too_many_choices(asked, call.prompts, cap, "n" if call.choices > 1 else "prompt")
             prompts = (0,) * call.prompts
             if counts_tokens(tenant.quotas):
-                prompts = await prompt_tokens(self._desk.door, call, self._limits.count_s)
+                prompts = await prompt_tokens(self._services.door, call, self._limits.count_s)
                 if client.gone.is_set():
                     raise ClientGone
             limit = engine.max_model_len if engine is not None else UNLIMITED_TOKENS
@@ -122,7 +124,7 @@ class Steps:
                 block=engine.block_size if engine is not None else BLOCK_TOKENS,
                 output=call.output_tokens,
             )
-            grant = self._desk.quotas.admit(catalog, tenant, demand, attempt.facts.seq, call.output_field)
+            grant = self._services.quotas.admit(catalog, tenant, demand, attempt.facts.seq, call.output_field)
         except Refusal:
             attempt.note_admission(None, start)
             raise
@@ -132,14 +134,14 @@ class Steps:
     async def _hold(self, attempt: Attempt, adapter: Adapter, tenant: Tenant) -> None:
         start = attempt.now()
         try:
-            held = await self._desk.residency.hold(
+            held = await self._services.residency.hold(
                 adapter, LoadCause.REQUEST, Fraction(1) / Fraction(tenant.slo.p99_seconds)
             )
         except EngineError as error:
             log.error("attempt %s: %s", attempt.facts.attempt_key, error)
             attempt.note_load_failure(start)
             if isinstance(error, EngineDown):
-                raise errors.engine_down(self._desk.door.retry_after_s() or 1) from error
+                raise errors.engine_down(self._services.door.retry_after_s() or 1) from error
             raise errors.load_failed(adapter.name, busy=isinstance(error, TierBusy)) from error
         except asyncio.CancelledError:
             attempt.note_residency(MISS, None, start, adapter.warm)
@@ -161,7 +163,7 @@ class Steps:
         broke: Exception | None = None
         try:
             await call_engine(
-                self._desk.door.app,
+                self._services.door.app,
                 inner,
                 body,
                 client,
@@ -193,4 +195,4 @@ class Steps:
     async def _unread(self, ticket: Ticket) -> bool:
         """Whether vLLM's front end broke before it got as far as the engine's entry: while the engine is up, on the body."""
         untouched = ticket.watched and not ticket.entered and ticket.refused is None
-        return untouched and await self._desk.door.healthy()
+        return untouched and await self._services.door.healthy()

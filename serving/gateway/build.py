@@ -11,12 +11,12 @@ from typing import Any, Final
 
 from catalog.durations import SECOND_NS
 from catalog.model import Adapter, Catalog
-from serving.attempt.attempt import Desk
 from serving.attempt.catalog_source import CatalogSource, View
 from serving.attempt.clock import Clock
 from serving.attempt.limits import Limits
 from serving.attempt.quotas import QuotaDesk
 from serving.attempt.residency_door import ResidencyDoor
+from serving.attempt.services import Services
 from serving.attempt.snapshot import SnapshotFile
 from serving.attempt.steps import Steps
 from serving.engine.door import AdapterFiles, EngineDoor
@@ -74,7 +74,7 @@ class Gateway:
 
     async def stop(self, grace_s: float) -> None:
         """Refuse new attempts, give open ones `grace_s` to end, then end them; every record is written on return."""
-        self.app.stopping = True
+        self.app.refuse_new()
         for task in tuple(self._background):
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
@@ -168,7 +168,7 @@ def build_gateway(
     residency = ResidencyDoor(door, read_adapter, capacity, clock, limits.room_s)
     emitter = emitter or "gw-" + secrets.token_hex(6)
     snapshot = SnapshotFile(snapshot_path)
-    desk = Desk(
+    services = Services(
         door=door,
         engine=engine,
         spool=spool,
@@ -183,6 +183,6 @@ def build_gateway(
         forwarder=forwarder,
     )
     gauges.declare(metrics, source.view.catalog)
-    pages = Pages(desk, source, snapshot, limits, operator_token)
-    app = GatewayApp(desk, source, Steps(desk, secret, limits), pages, limits)
+    pages = Pages(services, source, snapshot, limits, operator_token)
+    app = GatewayApp(services, source, Steps(services, secret, limits), pages, limits)
     return Gateway(app, source, residency, metrics, catalog_poll_s, collect_adapters)

@@ -11,6 +11,7 @@ from starlette.types import Scope
 
 from catalog.durations import MINUTE_NS
 from serving.attempt.attempt import Attempt
+from serving.attempt.guard import guarded
 from serving.gateway.addresses import neighbourhood
 from serving.policy.admission import Bucket
 from serving.protocol import errors
@@ -62,8 +63,9 @@ class Knocks:
     def count(self) -> None:
         """One more, whatever it is told."""
         who, rejected = UNAUTHENTICATED, ErrorType.REJECTED.value
-        self._metrics.add(REQUESTS, tenant=who, adapter=OTHER, status=Status.REJECTED.value)
-        self._metrics.add(REQUEST_ERRORS, tenant=who, adapter=OTHER, error_type=rejected)
+        with guarded("a caller without a good key is not in the metrics"):
+            self._metrics.add(REQUESTS, tenant=who, adapter=OTHER, status=Status.REJECTED.value)
+            self._metrics.add(REQUEST_ERRORS, tenant=who, adapter=OTHER, error_type=rejected)
 
     def alone(self) -> bool:
         """Whether it is booked by itself: no record was begun in the last minute."""

@@ -12,9 +12,9 @@ from starlette.types import Receive, Scope, Send
 
 from catalog.durations import SECOND_NS
 from catalog.model import Tenant
-from serving.attempt.attempt import Desk
 from serving.attempt.catalog_source import CatalogSource, View
 from serving.attempt.limits import Limits
+from serving.attempt.services import Services
 from serving.attempt.snapshot import SnapshotFile
 from serving.engine.gpu_memory import Devices
 from serving.gateway import gauges
@@ -31,14 +31,19 @@ class Pages:
     """Answers that are no attempts. `operator_token` None: operators are who comes from this host directly."""
 
     def __init__(
-        self, desk: Desk, source: CatalogSource, snapshot: SnapshotFile, limits: Limits, operator_token: str | None
+        self,
+        services: Services,
+        source: CatalogSource,
+        snapshot: SnapshotFile,
+        limits: Limits,
+        operator_token: str | None,
     ) -> None:
-        self._desk, self._source, self._snapshot = desk, source, snapshot
+        self._services, self._source, self._snapshot = services, source, snapshot
         self._limits, self._operator_token = limits, operator_token
-        self._devices = Devices(desk.engine.gpu_count if desk.engine is not None else 1)
-        self._intake = SpanIntake(desk.spool, limits, desk.clock)
+        self._devices = Devices(services.engine.gpu_count if services.engine is not None else 1)
+        self._intake = SpanIntake(services.spool, limits, services.clock)
         self._scraping = asyncio.Lock()
-        self._created = desk.clock.utc_ns() // SECOND_NS
+        self._created = services.clock.utc_ns() // SECOND_NS
 
     async def models(self, scope: Scope, send: Send, view: View, tenant: Tenant) -> None:
         """The tenant's own models: the base model and what it is granted."""
@@ -60,18 +65,22 @@ class Pages:
     async def health(self, scope: Scope, send: Send, stopping: bool) -> None:
         """200 while requests can be served. Details are for operators: they name tenants and files."""
         up = await self.engine_up()
-        spool, refused = self._desk.spool, self._source.last_error
+        spool, refused = self._services.spool, self._source.last_error
         status = "down" if not up or stopping else "degraded" if refused or spool.refused else "ok"
         body: dict[str, object] = {"status": status}
         if self._operator(scope):
             body |= {
-                "engine": {"id": self._desk.door.engine_id, "up": up, "resident": sorted(self._desk.door.resident())},
+                "engine": {
+                    "id": self._services.door.engine_id,
+                    "up": up,
+                    "resident": sorted(self._services.door.resident()),
+                },
                 "catalog": {
                     "version": self._source.view.policy.version,
                     "last_error": None if refused is None else refused.problems,
                 },
                 "spool": {"lines": spool.lines, "errors": spool.errors, "refused": spool.refused},
-                "emitter": self._desk.emitter,
+                "emitter": self._services.emitter,
                 "stopping": stopping,
             }
         await reply(send, 503 if status == "down" else 200, json.dumps(body).encode())
@@ -80,10 +89,10 @@ class Pages:
         """Whether the engine answers now; sets its gauge."""
         try:
             async with asyncio.timeout(self._limits.health_s):
-                up = await self._desk.door.healthy()
+                up = await self._services.door.healthy()
         except Exception:
             up = False
-        gauges.engine_up(self._desk.metrics, self._desk.door.engine_id, up)
+        gauges.engine_up(self._services.metrics, self._services.door.engine_id, up)
         return up
 
     async def metrics(self, scope: Scope, send: Send) -> None:
@@ -91,26 +100,26 @@ class Pages:
         if not self._operator(scope):
             await reply(send, 404, errors.error_body(404, "not_found", "There is nothing here."))
             return
-        desk = self._desk
+        services = self._services
         await self.engine_up()
         # Many tenants and adapters make many series: what needs no state of the loop's is done beside it, one scrape at a time.
         async with self._scraping:
-            catalog, state, now_ns = self._source.view.catalog, desk.door.state(), desk.clock.utc_ns()
+            catalog, state, now_ns = self._source.view.catalog, services.door.state(), services.clock.utc_ns()
             await asyncio.to_thread(
                 gauges.refresh,
-                desk.metrics,
+                services.metrics,
                 catalog,
-                desk.door.engine_id,
+                services.door.engine_id,
                 state,
                 self._devices,
-                desk.spool,
+                services.spool,
                 self._snapshot,
                 now_ns,
             )
-            await gauges.budgets(desk.metrics, catalog, desk.quotas)
-            gauges.catalog_valid(desk.metrics, self._source.last_error is None)
-            count_drops(desk.metrics, desk.spool, desk.tracing, desk.forwarder)
-            body, content_type = await asyncio.to_thread(desk.metrics.render, Headers(scope=scope).get("accept"))
+            await gauges.budgets(services.metrics, catalog, services.quotas)
+            gauges.catalog_valid(services.metrics, self._source.last_error is None)
+            count_drops(services.metrics, services.spool, services.tracing, services.forwarder)
+            body, content_type = await asyncio.to_thread(services.metrics.render, Headers(scope=scope).get("accept"))
         await reply(send, 200, body, {"content-type": content_type})
 
     async def traces(self, scope: Scope, receive: Receive, send: Send) -> None:

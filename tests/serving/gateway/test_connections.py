@@ -165,8 +165,8 @@ def test_a_client_that_pauses_and_goes_on_is_served_and_its_pause_is_not_held_ag
         client = await server.say(
             request(ask(stream=True, max_tokens=2000), "clinic", "/v1/chat/completions", "connection: close")
         )
-        await until(lambda: bench.gateway.app._clients)
-        (blocked,) = bench.gateway.app._clients
+        await until(lambda: bench.gateway.app._clients._here)
+        (blocked,) = bench.gateway.app._clients._here
         await until(lambda: blocked._waiting is not None and bench.engine.state().kv_blocks_used)
         await asyncio.sleep(0.2)
         stepping.clear()

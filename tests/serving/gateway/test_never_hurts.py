@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from serving.attempt.limits import Limits
-from serving.attempt.measures import Ended, observe
+from serving.attempt.measures import observe
 from serving.attempt.record import Facts
 from telemetry.forward import Forwarder
 from telemetry.metrics import Metrics
@@ -149,8 +149,10 @@ def test_ten_thousand_label_values_neither_grow_a_scrape_nor_slow_it(run_bench: 
             "gw-1", number, "r", tenant, 0, 10**9, Status.OK, adapter=adapter, trace_id="ab" * 16, route_reason="hit",
             input_tokens=5, cached_tokens=1, output_tokens_delivered=2, slices=(Slice(0, 5, 2, 0),),
         )  # fmt: skip
-        facts = Facts("gw-1", number, "r", tenant, 0, "base", routed=True, reached_engine=True, route_policy="p")
-        observe(metrics, Ended(record, facts, "chat", None, False))
+        facts = Facts(
+            "gw-1", number, "r", tenant, 0, "base", routed=True, reached_engine=True, route_policy="p", operation="chat"
+        )
+        observe(metrics, record, facts)
     text = metrics.render(None)[0].decode()
     assert time.process_time() - began < 20
     assert len(text) < 300_000
@@ -164,5 +166,36 @@ def test_ten_thousand_label_values_neither_grow_a_scrape_nor_slow_it(run_bench: 
         assert {reply.status_code for reply in await asyncio.gather(*asked)} == {404}
         assert await serve(bench, ask) == [200] * REQUESTS
         assert "model-99" not in bench.scrape()
+
+    run_bench(test)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "telemetry.metrics.Metrics.add",
+        "telemetry.metrics.Metrics.observe",
+        "serving.attempt.spans.describe",
+        "telemetry.tracing.AttemptTrace.child",
+        "telemetry.tracing.AttemptTrace.set",
+        "opentelemetry.sdk.trace.Tracer.start_span",
+        "serving.attempt.lines.RouteRecord",
+        "serving.attempt.residency_door.ResidencyDoor.release",
+        "serving.attempt.quotas.QuotaDesk.settle",
+    ],
+)
+def test_the_record_is_on_disk_before_the_reply_ends_whatever_else_breaks(
+    run_bench: Run, ask: Ask, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    def breaks(*args: object, **kwargs: object) -> None:
+        raise RuntimeError("broken on purpose")
+
+    async def test(bench: Any) -> None:
+        monkeypatch.setattr(broken, breaks)
+        bench.disk.on_sync = lambda: time.sleep(0.05)
+        assert (await bench.post(ask(model="coder"))).status_code == 200
+        (record,) = bench.records()
+        assert (record.status, record.adapter, record.output_tokens_delivered) == (Status.OK, "coder", 4)
+        assert (await bench.post(ask(), key="nobody")).status_code == 401
 
     run_bench(test)

@@ -1,0 +1,33 @@
+"""What every attempt of one gateway process works with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from catalog.model import Engine
+from serving.attempt.clock import Clock
+from serving.attempt.quotas import QuotaDesk
+from serving.attempt.residency_door import ResidencyDoor
+from serving.engine.door import EngineDoor
+from telemetry.forward import Forwarder
+from telemetry.metrics import Metrics
+from telemetry.spool import Spool
+from telemetry.tracing import Tracing
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """The engine, what keeps it in order, and where what happens is told. Timeouts are seconds."""
+
+    door: EngineDoor
+    engine: Engine | None
+    spool: Spool
+    tracing: Tracing
+    metrics: Metrics
+    residency: ResidencyDoor
+    quotas: QuotaDesk
+    clock: Clock
+    emitter: str
+    meter_timeout_s: float
+    durable_timeout_s: float
+    forwarder: Forwarder | None = None
