@@ -21,7 +21,7 @@ demo: setup ## The main job on a real engine: traffic in, invoices, boards and a
 .PHONY: test
 test: setup ## All tests, the real engine's included (under 10 minutes on 2 cores)
 	@scripts/install_tools.sh
-	@$(python) -m pytest -m "not nightly" $(PYTEST_ARGS)
+	@$(python) -m pytest -m "not nightly" -n auto --maxprocesses 4 --dist loadgroup $(PYTEST_ARGS)
 
 .PHONY: drill
 drill: setup ## The outage drill: real Prometheus and Alertmanager watch a real engine break; shows what on-call heard
