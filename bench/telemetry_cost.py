@@ -38,12 +38,12 @@ from serving.attempt.catalog_source import CatalogSource
 from serving.attempt.clock import Clock
 from serving.engine.door import AdapterFiles
 from serving.gateway.build import Gateway, build_gateway
-from serving.policy.routing import RouteRecord
 from telemetry.engine_time import Opened
 from telemetry.forward import Both, Forwarder
 from telemetry.metrics import Metrics
 from telemetry.names import Attr
 from telemetry.otlp import parse_line
+from telemetry.routes import RouteRecord
 from telemetry.spool import Spool
 from telemetry.tracing import Tracing
 from telemetry.usage import UsageRecord

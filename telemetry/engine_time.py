@@ -1,4 +1,4 @@
-"""The meter's own stream: where an engine's time went, window by window, and its adapter loads. Standard library only.
+"""The meter's own stream: where an engine's time went, window by window, and its adapter loads. No I/O.
 
 Windows of one emitter (one engine process) follow each other without gaps: the end of one is the start of the next,
 and they are cut at UTC minutes. What a crash leaves unwritten is therefore seen as time without a window.
@@ -6,14 +6,11 @@ and they are cut at UTC minutes. What a crash leaves unwritten is therefore seen
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import Any, TypeVar
 
-from telemetry.wire import is_int64, is_text, wrong_fields
+from msgspec import field
 
-_Value = TypeVar("_Value")
+from telemetry.values import Int64, Value
 
 
 class NotConserved(ValueError):
@@ -60,8 +57,7 @@ class LoadCause(StrEnum):
     RELOAD = "reload"
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(Value, frozen=True):
     """Engine time of one attempt inside one window.
 
     `attempt` is `emitter:seq` of its usage record; a request that came to the engine past the gateway has the engine's
@@ -71,17 +67,16 @@ class Share:
     attempt: str
     tenant: str
     adapter: str | None
-    base_ns: int
-    adapter_ns: int
-    recompute_ns: int
-    prefill_tokens: int
-    decode_tokens: int
-    kv_saved_base_ns: int = 0
-    kv_saved_adapter_ns: int = 0
+    base_ns: Int64
+    adapter_ns: Int64
+    recompute_ns: Int64
+    prefill_tokens: Int64
+    decode_tokens: Int64
+    kv_saved_base_ns: Int64 = 0
+    kv_saved_adapter_ns: Int64 = 0
 
 
-@dataclass(frozen=True, slots=True)
-class MeterWindow:
+class MeterWindow(Value, frozen=True):
     """[start_ns, end_ns) of one engine, UTC nanoseconds: `end - start` = idle + system + cold + shares + unattributed.
 
     `idle_ns` is measured between the moment the engine ran out of requests and the moment the next one arrived, never
@@ -89,17 +84,17 @@ class MeterWindow:
     """
 
     emitter: str
-    seq: int
+    seq: Int64
     engine: str
-    start_ns: int
-    end_ns: int
-    steps: int
-    idle_ns: int
-    system_ns: dict[str, int] = field(default_factory=dict)
-    cold_ns: dict[str, int] = field(default_factory=dict)
-    unattributed_ns: int = 0
+    start_ns: Int64
+    end_ns: Int64
+    steps: Int64
+    idle_ns: Int64
+    system_ns: dict[str, Int64] = field(default_factory=dict)
+    cold_ns: dict[str, Int64] = field(default_factory=dict)
+    unattributed_ns: Int64 = 0
     shares: tuple[Share, ...] = ()
-    predicted_ns: int = 0
+    predicted_ns: Int64 = 0
     """What the step model predicted for the steps of this window (drift = measured / predicted)."""
     method: str = "engine-step/1"
     profile: str = ""
@@ -111,24 +106,8 @@ class MeterWindow:
         if missing := self.end_ns - self.start_ns - parts:
             raise NotConserved(self, missing)
 
-    def to_json(self) -> str:
-        """One line of JSON."""
-        return json.dumps(asdict(self), separators=(",", ":"))
 
-    @classmethod
-    def from_json(cls, text: str | bytes) -> MeterWindow:
-        """Read one line of JSON; KeyError, TypeError or ValueError when it is not a window."""
-        raw = _object(text)
-        raw["shares"] = tuple(_sound(Share(**part)) for part in raw["shares"])
-        window = _sound(cls(**raw))
-        for name, parts in (("system_ns", window.system_ns), ("cold_ns", window.cold_ns)):
-            if not isinstance(parts, dict) or not all(is_text(k) and is_int64(v) for k, v in parts.items()):
-                raise ValueError(f"{name} must map names to 64-bit integers")
-        return window
-
-
-@dataclass(frozen=True, slots=True)
-class AdapterLoad:
+class AdapterLoad(Value, frozen=True):
     """One load of one adapter into an engine: cold time, by phase. None means the phase was not measured.
 
     `engine_ns` is what the engine's thread lost to it (read + parse + first activation); it equals the sum of this load's entries
@@ -137,44 +116,28 @@ class AdapterLoad:
     """
 
     emitter: str
-    seq: int
+    seq: Int64
     engine: str
     adapter: str
     adapter_hash: str | None
     cause: LoadCause
-    start_ns: int
-    engine_ns: int
-    fetch_ns: int | None = None
-    read_ns: int | None = None
-    activate_ns: int | None = None
-    size_bytes: int | None = None
+    start_ns: Int64
+    engine_ns: Int64
+    fetch_ns: Int64 | None = None
+    read_ns: Int64 | None = None
+    activate_ns: Int64 | None = None
+    size_bytes: Int64 | None = None
     stalled: tuple[str, ...] = ()
 
-    def to_json(self) -> str:
-        """One line of JSON."""
-        return json.dumps(asdict(self), separators=(",", ":"))
 
-    @classmethod
-    def from_json(cls, text: str | bytes) -> AdapterLoad:
-        """Read one line of JSON; KeyError, TypeError or ValueError when it is not a load."""
-        raw = _object(text)
-        raw["cause"] = LoadCause(raw["cause"])
-        raw["stalled"] = tuple(raw["stalled"])
-        if not all(map(is_text, raw["stalled"])):
-            raise ValueError("stalled must be a list of strings")
-        return _sound(cls(**raw))
-
-
-@dataclass(frozen=True, slots=True)
-class PrefixMove:
+class PrefixMove(Value, frozen=True):
     """Nanoseconds to be added to what was measured of one attempt, in a view by request; negative for who had paid them."""
 
     attempt: str
-    ns: int
+    ns: Int64
 
 
-@dataclass(frozen=True, slots=True)
-class PrefixReshare:
+class PrefixReshare(Value, frozen=True):
     """At `at_ns` (UTC) a request used a prefix that others of its tenant had computed or used: who carries how much more or less.
 
     The moves add up to 0 and stay inside the tenant: no bill and no window changes by them. `adapter` is that of all the
@@ -182,9 +145,9 @@ class PrefixReshare:
     """
 
     emitter: str
-    seq: int
+    seq: Int64
     engine: str
-    at_ns: int
+    at_ns: Int64
     tenant: str
     adapter: str | None
     moves: tuple[PrefixMove, ...]
@@ -193,17 +156,6 @@ class PrefixReshare:
         """Raise NotBalanced unless the moves add up to 0."""
         if rest := sum(move.ns for move in self.moves):
             raise NotBalanced(self, rest)
-
-    def to_json(self) -> str:
-        """One line of JSON."""
-        return json.dumps(asdict(self), separators=(",", ":"))
-
-    @classmethod
-    def from_json(cls, text: str | bytes) -> PrefixReshare:
-        """Read one line of JSON; KeyError, TypeError or ValueError when it is not one."""
-        raw = _object(text)
-        raw["moves"] = tuple(_sound(PrefixMove(**move)) for move in raw["moves"])
-        return _sound(cls(**raw))
 
 
 MeterValue = MeterWindow | AdapterLoad | PrefixReshare
@@ -219,33 +171,20 @@ class SessionEvent(StrEnum):
     STOPPED = "stopped"
 
 
-@dataclass(frozen=True, slots=True)
-class EngineSession:
+class EngineSession(Value, frozen=True):
     """One moment of one engine process. Rented on demand means: from `started` to `stopped` (or the last sign of life)."""
 
     emitter: str
-    seq: int
+    seq: Int64
     engine: str
     session: str
     event: SessionEvent
-    at_ns: int
+    at_ns: Int64
     gpu_type: str
-    gpu_count: int
-
-    def to_json(self) -> str:
-        """One line of JSON."""
-        return json.dumps(asdict(self), separators=(",", ":"))
-
-    @classmethod
-    def from_json(cls, text: str | bytes) -> EngineSession:
-        """Read one line of JSON; KeyError, TypeError or ValueError when it is not one."""
-        raw = _object(text)
-        raw["event"] = SessionEvent(raw["event"])
-        return _sound(cls(**raw))
+    gpu_count: Int64
 
 
-@dataclass(frozen=True, slots=True)
-class EngineCounters:
+class EngineCounters(Value, frozen=True):
     """What one engine process says it did since it began, beside what its meter counted, at one moment.
 
     `requests` are those that ended, by vLLM's finish reason; `prompt_tokens` and `output_tokens` are vLLM's own totals, of
@@ -255,72 +194,31 @@ class EngineCounters:
     """
 
     emitter: str
-    seq: int
+    seq: Int64
     engine: str
-    start_ns: int
-    at_ns: int
+    start_ns: Int64
+    at_ns: Int64
     final: bool
-    prompt_tokens: int
-    output_tokens: int
-    preemptions: int
-    requests: dict[str, int] = field(default_factory=dict)
-    meter: dict[str, int] = field(default_factory=dict)
-    cached_tokens: int | None = None
-
-    def to_json(self) -> str:
-        """One line of JSON."""
-        return json.dumps(asdict(self), separators=(",", ":"))
-
-    @classmethod
-    def from_json(cls, text: str | bytes) -> EngineCounters:
-        """Read one line of JSON; KeyError, TypeError or ValueError when it is not one."""
-        counters = _sound(cls(**_object(text)))
-        for name, parts in (("requests", counters.requests), ("meter", counters.meter)):
-            if not isinstance(parts, dict) or not all(is_text(k) and is_int64(v) for k, v in parts.items()):
-                raise ValueError(f"{name} must map names to 64-bit integers")
-        if type(counters.final) is not bool:
-            raise ValueError("final must be true or false")
-        return counters
+    prompt_tokens: Int64
+    output_tokens: Int64
+    preemptions: Int64
+    requests: dict[str, Int64] = field(default_factory=dict)
+    meter: dict[str, Int64] = field(default_factory=dict)
+    cached_tokens: Int64 | None = None
 
 
 EngineValue = MeterValue | EngineSession | EngineCounters
 """What is told of an engine process and by its meter."""
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(Value, frozen=True):
     """An attempt entered the gateway; without a later closed usage record it becomes status `lost`."""
 
     emitter: str
-    seq: int
+    seq: Int64
     request_id: str
     tenant: str
-    arrival_ns: int
+    arrival_ns: Int64
     trace_id: str | None = None
     adapter: str | None = None
     engine: str | None = None
-
-    def to_json(self) -> str:
-        """One line of JSON."""
-        return json.dumps(asdict(self), separators=(",", ":"))
-
-    @classmethod
-    def from_json(cls, text: str | bytes) -> Opened:
-        """Read one line of JSON; KeyError, TypeError or ValueError when it is not one."""
-        return _sound(cls(**_object(text)))
-
-
-def _object(text: str | bytes) -> dict[str, Any]:
-    try:
-        raw = json.loads(text)
-    except RecursionError as error:
-        raise ValueError("not JSON: nested too deep") from error
-    if not isinstance(raw, dict):
-        raise TypeError("not a JSON object")
-    return raw
-
-
-def _sound(value: _Value) -> _Value:
-    if wrong := wrong_fields(value):
-        raise ValueError("; ".join(wrong))
-    return value

@@ -1,4 +1,4 @@
-"""The usage record: what one attempt at a request used, in the words that billing prices. Standard library only.
+"""The usage record: what one attempt at a request used, in the words that billing prices. No I/O.
 
 The JSON form (`to_json` / `from_json`) is public and versioned: it is what the spool carries on the root span, what
 `loraledger ingest` takes as plain lines, and what any other system may write.
@@ -6,13 +6,11 @@ The JSON form (`to_json` / `from_json`) is public and versioned: it is what the 
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final, Self
 
 from catalog.durations import QUARTER_NS
-from telemetry.wire import wrong_fields
+from telemetry.values import Int64, Value
 
 SCHEMA: Final = "loraledger.usage/1"
 UNAUTHENTICATED: Final = "unauthenticated"
@@ -54,20 +52,19 @@ class UsageInvalid(ValueError):
         super().__init__("usage record is invalid: " + "; ".join(problems))
 
 
-@dataclass(frozen=True, slots=True)
-class Slice:
+class Slice(Value, frozen=True):
     """Engine time of one attempt inside one UTC quarter hour that begins at `start_ns`.
 
     `base_ns`, `adapter_ns` and `recompute_ns` are measured; the two `kv_saved_*` are estimates (counterfactual:
     prefix caching off). All are nanoseconds of engine wall time, not multiplied by the number of GPUs.
     """
 
-    start_ns: int
-    base_ns: int
-    adapter_ns: int
-    recompute_ns: int
-    kv_saved_base_ns: int = 0
-    kv_saved_adapter_ns: int = 0
+    start_ns: Int64
+    base_ns: Int64
+    adapter_ns: Int64
+    recompute_ns: Int64
+    kv_saved_base_ns: Int64 = 0
+    kv_saved_adapter_ns: Int64 = 0
 
     @property
     def measured_ns(self) -> int:
@@ -75,8 +72,7 @@ class Slice:
         return self.base_ns + self.adapter_ns + self.recompute_ns
 
 
-@dataclass(frozen=True, slots=True)
-class UsageRecord:
+class UsageRecord(Value, frozen=True, tag_field="schema", tag=SCHEMA):
     """One attempt that entered the gateway, from arrival to its end; identity is (`emitter`, `seq`).
 
     Instants are UTC nanoseconds since the epoch. `input_tokens` includes `cached_tokens`. None means "not known" and
@@ -86,34 +82,34 @@ class UsageRecord:
     """
 
     emitter: str
-    seq: int
+    seq: Int64
     request_id: str
     tenant: str
-    arrival_ns: int
-    finished_ns: int | None
+    arrival_ns: Int64
+    finished_ns: Int64 | None
     status: Status
-    attempt: int = 1
+    attempt: Int64 = 1
     trace_id: str | None = None
     adapter: str | None = None
     adapter_hash: str | None = None
     base_model: str | None = None
     engine: str | None = None
     gpu_type: str | None = None
-    gpu_count: int | None = None
+    gpu_count: Int64 | None = None
     route_policy: str | None = None
     route_rule: str | None = None
     route_reason: str | None = None
-    admitted_ns: int | None = None
-    first_token_ns: int | None = None
+    admitted_ns: Int64 | None = None
+    first_token_ns: Int64 | None = None
     error_type: ErrorType | None = None
-    http_status: int | None = None
-    input_tokens: int | None = None
-    cached_tokens: int | None = None
-    output_tokens_computed: int | None = None
-    output_tokens_delivered: int | None = None
-    preemptions: int | None = None
-    queue_ns: int | None = None
-    route_ns: int | None = None
+    http_status: Int64 | None = None
+    input_tokens: Int64 | None = None
+    cached_tokens: Int64 | None = None
+    output_tokens_computed: Int64 | None = None
+    output_tokens_delivered: Int64 | None = None
+    preemptions: Int64 | None = None
+    queue_ns: Int64 | None = None
+    route_ns: Int64 | None = None
     slices: tuple[Slice, ...] | None = None
     method: str | None = None
     profile: str | None = None
@@ -165,50 +161,25 @@ class UsageRecord:
                 found.append(f"slice start {part.start_ns} is not a UTC quarter hour")
         return found
 
-    def to_json(self) -> str:
-        """The public JSON form, one line, keys in a fixed order, missing values as null."""
-        # Not `asdict`: it copies every value, and this runs once per attempt.
-        values = {name: getattr(self, name) for name in _FIELDS}
-        if self.slices is not None:
-            values["slices"] = [{name: getattr(part, name) for name in _SLICE_FIELDS} for part in self.slices]
-        return json.dumps({"schema": SCHEMA, **values}, separators=(",", ":"))
-
     @classmethod
-    def from_json(cls, text: str | bytes) -> UsageRecord:
+    def from_json(cls, text: str | bytes) -> Self:
         """Read the public JSON form.
 
         Raises UsageInvalid on another schema, an unknown or missing field, or a value of the wrong type. Contradictions
         between values are not raised here: ask `problems()`, so that ingest can quarantine the record with its reason.
         """
         try:
-            raw: Any = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise UsageInvalid([f"not JSON: {error}"]) from error
-        if not isinstance(raw, dict) or raw.pop("schema", None) != SCHEMA:
-            raise UsageInvalid([f"schema is not {SCHEMA}"])
-        known = {field.name for field in fields(cls)}
-        if unknown := sorted(set(raw) - known):
-            raise UsageInvalid([f"unknown fields: {', '.join(unknown)}"])
-        try:
-            raw["status"] = Status(raw["status"])
-            if raw.get("error_type") is not None:
-                raw["error_type"] = ErrorType(raw["error_type"])
-            if raw.get("slices") is not None:
-                raw["slices"] = tuple(Slice(**part) for part in raw["slices"])
-            record = cls(**raw)
-        except (KeyError, TypeError, ValueError) as error:
+            # Asked apart, since msgspec judges a tag only where there is one.
+            if _Tagged.from_json(text).schema != SCHEMA:
+                raise UsageInvalid([f"schema is not {SCHEMA}"])
+            return super().from_json(text)
+        except UsageInvalid:
+            raise
+        except ValueError as error:
             raise UsageInvalid([str(error)]) from error
-        if wrong := _wrong_types(record):
-            raise UsageInvalid(wrong)
-        return record
 
 
-_FIELDS: Final = tuple(field.name for field in fields(UsageRecord))
-_SLICE_FIELDS: Final = tuple(field.name for field in fields(Slice))
+class _Tagged(Value, frozen=True, forbid_unknown_fields=False):
+    """What says which form a record has."""
 
-
-def _wrong_types(record: UsageRecord) -> list[str]:
-    found = wrong_fields(record)
-    for part in record.slices or ():
-        found += [f"slice {problem}" for problem in wrong_fields(part)]
-    return found
+    schema: str | None = None

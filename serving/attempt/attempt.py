@@ -12,12 +12,13 @@ from catalog.model import Tenant
 from serving.attempt.record import Facts
 from serving.attempt.residency_door import Held
 from serving.policy.admission import Ask
-from serving.policy.routing import Decision, Denial, RouteInput
+from serving.policy.routing import Decision, Denial
 from serving.protocol.errors import Refusal
 from serving.protocol.request import Call
 from serving.protocol.response import Reply
 from serving.wire.tickets import Ticket
 from telemetry.names import Attr, SpanName
+from telemetry.routes import RouteInput
 from telemetry.tracing import AttemptTrace
 from telemetry.usage import ErrorType, Status
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from serving.attempt.attempt import Attempt
-from serving.policy.routing import RouteRecord
 from telemetry.engine_time import Opened
 from telemetry.names import EventName
 from telemetry.otlp import event_line
+from telemetry.routes import RouteRecord
 
 
 def opened_line(attempt: Attempt) -> str:

@@ -10,8 +10,10 @@ import logging
 import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
+
+from msgspec.structs import replace
 
 from serving.engine.door import AdapterFiles, LoadTiming
 from serving.errors import EventInvalid

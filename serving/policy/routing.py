@@ -8,10 +8,9 @@ rule is asked, with the same words whether it exists or not.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 from catalog.load import version
 from catalog.model import (
@@ -26,6 +25,7 @@ from catalog.model import (
     TenantHashRule,
 )
 from catalog.patterns import Matcher
+from telemetry.routes import RouteInput, RouteRecord
 
 AUTO: Final = "auto"
 """The `model` of a request that leaves the choice to the rules; the same as none."""
@@ -33,19 +33,6 @@ TEXT_LIMIT: Final = 65_536
 """Characters of user text, from its beginning, that content rules look at."""
 DENIED: Final = "denied"
 UNKNOWN: Final = "unknown"
-
-
-@dataclass(frozen=True, slots=True)
-class RouteInput:
-    """All that a decision depends on beside the policy. Holds no prompt: of the text only the rules it matched.
-
-    `sticky` is a digest of what keeps one user in one variant; `matched` are ids of content rules.
-    """
-
-    tenant: str
-    model: str | None
-    sticky: str
-    matched: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,34 +148,11 @@ def _weighted(weights: Mapping[str, int], number: int) -> str:
     raise AssertionError("a point below the sum of the weights lies in one of them")
 
 
-@dataclass(frozen=True, slots=True)
-class RouteRecord:
-    """A line of the decision log: what was asked, what was decided, on which engine, with which residency outcome."""
-
-    asked: RouteInput
-    adapter: str | None
-    rule: str | None
-    policy: str
-    engine: str
-    reason: str
-
-    def to_json(self) -> str:
-        """One line of JSON."""
-        return json.dumps(asdict(self), separators=(",", ":"))
-
-    @classmethod
-    def from_json(cls, text: str | bytes) -> RouteRecord:
-        """Read one line of JSON; KeyError, TypeError or ValueError when it is not one."""
-        raw: dict[str, Any] = json.loads(text)
-        asked = raw["asked"]
-        asked["matched"] = tuple(asked["matched"])
-        return cls(**{**raw, "asked": RouteInput(**asked)})
-
-    def replays(self, policy: Policy) -> bool:
-        """Whether `policy` gives this very answer again; False when the tenant is gone from it."""
-        if self.asked.tenant not in policy.tenants:
-            return False
-        again = decide(policy, self.asked)
-        if isinstance(again, Denial):
-            return self.rule is None and self.reason == again.reason
-        return (self.adapter, self.rule) == (again.adapter, again.rule)
+def replays(line: RouteRecord, policy: Policy) -> bool:
+    """Whether `policy` gives this very answer again; False when the tenant is gone from it."""
+    if line.asked.tenant not in policy.tenants:
+        return False
+    again = decide(policy, line.asked)
+    if isinstance(again, Denial):
+        return line.rule is None and line.reason == again.reason
+    return (line.adapter, line.rule) == (again.adapter, again.rule)

@@ -21,12 +21,12 @@ from serving.attempt.limits import Limits
 from serving.engine.door import AdapterFiles
 from serving.errors import AdapterLoadFailed
 from serving.gateway.build import Gateway, build_gateway
-from serving.policy.routing import RouteRecord
 from telemetry.engine_time import Opened
 from telemetry.forward import Both, Forwarder
 from telemetry.metrics import Metrics
 from telemetry.names import Attr, EventName
 from telemetry.otlp import EventRow, SpanRow, parse_line
+from telemetry.routes import RouteRecord
 from telemetry.spool import Spool, read_spool
 from telemetry.spool_file import DiskFile, SpoolFile
 from telemetry.tracing import Tracing

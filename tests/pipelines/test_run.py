@@ -10,6 +10,7 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from msgspec import structs
 
 from billing.store.clickhouse import Ledger
 from billing.store.errors import CloseRefused, LedgerUnreachable
@@ -175,7 +176,7 @@ def test_quarantine_warns_and_stops_nothing(
 ) -> None:
     t0 = ns(2026, 10, 5, 10)
     ghost = served.open("ghost", t0, engine=None)
-    served.close(replace(ghost, status=Status.OK, finished_ns=t0 + 1, slices=()))
+    served.close(structs.replace(ghost, status=Status.OK, finished_ns=t0 + 1, slices=()))
     served.write(settings.spool, "spool-2.jsonl")
     report = run_hours(settings, *HOURS, now)
     assert report.warnings == ("quarantine_is_empty: 1 x tenant 'ghost' is not in the catalog",)
@@ -187,7 +188,7 @@ def test_a_gap_is_red_and_what_could_be_made_was_made(
     t0 = ns(2026, 10, 5, 10)
     served.seq += 2
     refused = served.open("campus", t0 + 5 * S, engine=None)
-    served.close(replace(refused, status=Status.REJECTED, finished_ns=t0 + 6 * S, slices=()))
+    served.close(structs.replace(refused, status=Status.REJECTED, finished_ns=t0 + 6 * S, slices=()))
     served.write(settings.spool, "spool-2.jsonl")
     with pytest.raises(ChecksFailed, match=r"usage_is_complete: 2 missing of attempts gw-0123456789ab"):
         run_hours(settings, *HOURS, now)

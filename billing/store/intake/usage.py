@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, NamedTuple
+
+from msgspec.structs import replace
 
 from billing.cost.attempts import Life, absurdities, faults, is_lost, lost_record
 from billing.exact.periods import to_ns
@@ -19,8 +21,8 @@ from catalog.model import Catalog
 from telemetry.engine_time import Opened
 from telemetry.instants import misplaced
 from telemetry.names import Attr, EventName
+from telemetry.otlp_values import whole
 from telemetry.usage import Status, UsageInvalid, UsageRecord
-from telemetry.wire import is_int64, is_text
 
 
 class Candidate(NamedTuple):
@@ -150,12 +152,12 @@ def _unread(candidate: Candidate, error: UsageInvalid, now_ns: int) -> Entry:
     """An entry for a record that cannot be read, with as much of whom and when as can."""
     found = _fields(candidate.text)
     at_ns: Any = found.get("arrival_ns")
-    placed = at_ns if is_int64(at_ns) and not misplaced("", at_ns, now_ns) else None
+    placed = at_ns if type(at_ns) is int and not misplaced("", at_ns, now_ns) else None
     return Entry("line", candidate.source, str(error), candidate.text, placed, _text(found.get("tenant")))
 
 
 def _text(value: Any) -> str:
-    return value if is_text(value) else ""
+    return value if isinstance(value, str) and value == whole(value) else ""
 
 
 def _fields(text: str) -> dict[str, Any]:

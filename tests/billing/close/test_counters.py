@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from billing.close.counters import ABORT, LATE, RESTART, SEVERAL, UNCLAIMED, Counted, Gap, explain
 from telemetry.engine_time import EngineCounters
@@ -34,7 +35,7 @@ CACHED = {"cached_tokens": 96, "again_cached_tokens": 0, "claimed_cached_tokens"
 
 
 def found(counters: EngineCounters, usage: Counted = USAGE, **meter: int) -> dict[tuple[str, str], Gap]:
-    gaps = explain(replace(counters, meter=METER | meter), usage)
+    gaps = explain(structs.replace(counters, meter=METER | meter), usage)
     assert len(gaps) == 5
     return {(gap.what, gap.smaller): gap for gap in gaps}
 
@@ -44,15 +45,15 @@ def test_three_even_accounts_have_no_gap() -> None:
 
 
 def test_what_was_given_up_explains_no_more_than_it_counted() -> None:
-    gap = found(replace(EVEN, output_tokens=190), aborted_requests=1, aborted_output_tokens=12)[
+    gap = found(structs.replace(EVEN, output_tokens=190), aborted_requests=1, aborted_output_tokens=12)[
         "output tokens", "engine"
     ]
     assert (gap.difference, gap.causes, gap.unexplained) == (10, {ABORT: 10}, 0)
-    gap = found(replace(EVEN, output_tokens=185), aborted_requests=1, aborted_output_tokens=12)[
+    gap = found(structs.replace(EVEN, output_tokens=185), aborted_requests=1, aborted_output_tokens=12)[
         "output tokens", "engine"
     ]
     assert (gap.causes, gap.unexplained) == ({ABORT: 12}, 3)
-    gap = found(replace(EVEN, output_tokens=201), aborted_requests=1, aborted_output_tokens=12)[
+    gap = found(structs.replace(EVEN, output_tokens=201), aborted_requests=1, aborted_output_tokens=12)[
         "output tokens", "engine"
     ]
     assert (gap.causes, gap.unexplained) == ({}, -1)
@@ -67,17 +68,17 @@ def test_prompts_of_several_samples_and_what_nobody_asked_for_are_named_between_
 
 
 def test_what_was_cached_of_prompts_is_held_against_each_other_where_the_engine_told_it() -> None:
-    reading = replace(EVEN, cached_tokens=96)
-    even = explain(replace(reading, meter=METER | CACHED), replace(USAGE, cached_tokens=96))
+    reading = structs.replace(EVEN, cached_tokens=96)
+    even = explain(structs.replace(reading, meter=METER | CACHED), replace(USAGE, cached_tokens=96))
     assert [(gap.difference, gap.unexplained) for gap in even] == [(0, 0)] * 7
     several = METER | CACHED | {"again_cached_tokens": 64, "claimed_cached_tokens": 32}
     gaps = {
         (gap.what, gap.smaller): gap
-        for gap in explain(replace(reading, meter=several), replace(USAGE, cached_tokens=32))
+        for gap in explain(structs.replace(reading, meter=several), replace(USAGE, cached_tokens=32))
     }
     assert gaps["cached tokens", "usage"].causes == {SEVERAL: 64}
     assert [gap.unexplained for gap in gaps.values()] == [0] * 7
-    first_one_only = explain(replace(reading, meter=METER | CACHED), replace(USAGE, cached_tokens=32))
+    first_one_only = explain(structs.replace(reading, meter=METER | CACHED), replace(USAGE, cached_tokens=32))
     assert [gap.unexplained for gap in first_one_only] == [0, 0, 0, 0, 0, 64, 0]
 
 
@@ -87,7 +88,7 @@ def test_a_record_that_is_missing_is_unexplained() -> None:
 
 
 def test_a_process_that_died_is_a_restart_and_what_was_in_it_is_late() -> None:
-    died = replace(EVEN, final=False, output_tokens=207, prompt_tokens=1040)
+    died = structs.replace(EVEN, final=False, output_tokens=207, prompt_tokens=1040)
     gaps = found(
         died, Counted(8, 800, 160), in_flight_requests=1, in_flight_prompt_tokens=50, in_flight_output_tokens=7
     )
@@ -101,4 +102,4 @@ def test_a_process_that_died_is_a_restart_and_what_was_in_it_is_late() -> None:
 def test_a_reading_survives_json_and_a_wrong_one_is_refused(wrong: dict[str, Any]) -> None:
     assert EngineCounters.from_json(EVEN.to_json()) == EVEN
     with pytest.raises((TypeError, ValueError)):
-        EngineCounters.from_json(EngineCounters(**(asdict(EVEN) | wrong)).to_json())
+        EngineCounters.from_json(EngineCounters(**(structs.asdict(EVEN) | wrong)).to_json())

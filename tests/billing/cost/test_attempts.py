@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from billing.cost.attempts import LOST_AFTER_NS, SILENT_NS, Life, faults, gaps, is_lost, lost_record
 from catalog.durations import QUARTER_NS

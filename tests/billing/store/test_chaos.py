@@ -6,13 +6,13 @@ import itertools
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from billing.documents.pdf import credit_note_pdf, invoice_pdf
 from billing.store.catalog_history import remember_catalog

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import datetime
 from itertools import count
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any, Final
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from billing.exact.periods import to_ns
 from billing.store.clickhouse import Ledger

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from billing.invoice.explain import AttemptId, AttemptTime
 from billing.store.catalog_history import remember_catalog
@@ -105,7 +106,7 @@ def test_a_line_that_is_none_is_quarantined_with_its_reason(
         replace(good, seq=1, moves=good.moves[:1]).to_json(): "moves leave -5 ns",
         replace(good, seq=2, at_ns=2**62).to_json(): f"at_ns {2**62} is in the future",
         good.to_json().replace('"seq":0', '"seq":3,"colour":"red"'): "colour",
-        good.to_json().replace(":5}", ":5.0}"): "ns must be a 64-bit integer",
+        good.to_json().replace(":5}", ":5.0}"): "Expected `int`, got `float` - at `$.moves[1].ns`",
     }
     path = tmp_path / "lines.jsonl"
     bodies = [good.to_json(), *bad]

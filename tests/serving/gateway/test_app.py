@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from serving.attempt.limits import Limits
+from serving.policy.routing import replays
 from telemetry.usage import ErrorType, Status
 
 Ask = Callable[..., dict[str, Any]]
@@ -362,8 +363,8 @@ def test_a_decision_can_be_replayed_and_holds_no_prompt(run_bench: Run, ask: Ask
         first, second = bench.routes()
         assert (first.rule, first.adapter, first.reason) == ("codes", "coder", "miss")
         assert (second.rule, second.adapter, second.reason) == (None, None, "denied")
-        assert first.replays(bench.source.view.policy)
-        assert second.replays(bench.source.view.policy)
+        assert replays(first, bench.source.view.policy)
+        assert replays(second, bench.source.view.policy)
         assert "neighbour" not in "".join(bench.lines())
 
     run_bench(test)

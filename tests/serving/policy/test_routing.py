@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.load import load, parse
-from serving.policy.routing import TEXT_LIMIT, Decision, Denial, Policy, RouteInput, RouteRecord, decide, observe
+from serving.policy.routing import TEXT_LIMIT, Decision, Denial, Policy, decide, observe, replays
+from telemetry.routes import RouteInput, RouteRecord
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "catalog.yaml"
 TEXT = EXAMPLE.read_text(encoding="utf-8")
@@ -109,8 +110,8 @@ def test_every_decision_is_granted_and_replays_from_its_log_line(
         line = RouteRecord(asked, None, None, answer.policy, "cpu-0", answer.reason)
     again = RouteRecord.from_json(line.to_json())
     assert again == line
-    assert again.replays(policy)
-    assert not RouteRecord(asked, "nobody", "explicit", answer.policy, "cpu-0", "hit").replays(policy)
+    assert replays(again, policy)
+    assert not replays(RouteRecord(asked, "nobody", "explicit", answer.policy, "cpu-0", "hit"), policy)
 
 
 def test_the_policy_version_is_the_content(policy: Policy) -> None:

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from billing.store.clickhouse import Ledger
 from billing.store.cost.engine_time import read_engine_minutes, write_cold_starts, write_engine_time

@@ -5,12 +5,12 @@ import json
 import os
 import socket
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from billing.store.clickhouse import Ledger
 from billing.store.intake import sorting, sources

@@ -1,0 +1,49 @@
+"""Values that travel as JSON: one line, keys in the order of the fields, null for what is not known. No I/O."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Annotated, Any, Final, Self
+
+import msgspec
+
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+"""A whole number that a database column takes."""
+_ENCODER: Final = msgspec.json.Encoder()
+
+
+class Value(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A frozen value with a JSON form in ASCII."""
+
+    def to_json(self) -> str:
+        """One line of JSON."""
+        try:
+            text = _ENCODER.encode(self).decode()
+        except UnicodeEncodeError:
+            return self._escaped()
+        return text if text.isascii() and "\x7f" not in text else self._escaped()
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """Read one line of JSON in UTF-8; a field that has a default may be left out.
+
+        ValueError, with the place, on a missing or unknown field, a value of another type, an integer of more than 64 bits, and
+        half a surrogate pair, which UTF-8 cannot hold. Nothing is converted: 5.0 is no integer, and "5" and true are none.
+        """
+        try:
+            value: Self = _decoder(cls).decode(text)
+        except msgspec.ValidationError as error:
+            raise ValueError(str(error)) from error
+        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
+            raise ValueError(f"not JSON in UTF-8, or half a surrogate pair: {error}") from error
+        return value
+
+    def _escaped(self) -> str:
+        """The form with everything beyond ASCII as `\\u....`."""
+        return json.dumps(msgspec.to_builtins(self), separators=(",", ":"))
+
+
+@cache
+def _decoder(kind: type[Any]) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind)
