@@ -8,7 +8,7 @@ from pydantic import Field
 
 from catalog.engines import Adapter, BaseModelSpec, Engine, Rental
 from catalog.fields import Value
-from catalog.prices import FxRate, GpuPrice, PriceBook, Seller, book_held
+from catalog.prices import FxRate, GpuPrice, PriceBook, Seller
 from catalog.rules import (
     BaseRule,
     ContentRule,
@@ -56,7 +56,6 @@ __all__ = [
     "Tenant",
     "TenantDefaultRule",
     "TenantHashRule",
-    "book_held",
 ]
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Final, Literal
 
@@ -27,7 +26,9 @@ from catalog.fields import (
 )
 
 Status = Literal["ok", "client_abort", "bad_request", "rejected", "server_error", "timeout", "lost"]
-PAYERS: Final[dict[Status, Literal["tenant", "provider"]]] = {
+Payer = Literal["tenant", "provider"]
+IdlePolicy = Literal["provider", "usage", "residency"]
+PAYERS: Final[dict[Status, Payer]] = {
     "ok": "tenant",
     "client_abort": "tenant",
     "bad_request": "provider",
@@ -70,30 +71,13 @@ class PriceBook(Value):
     known_from: Instant | None = None
     fx: tuple[FxRate, ...] = ()
     gpu_hours: tuple[GpuPrice, ...]
-    idle: Literal["provider", "usage", "residency"] = "provider"
-    charged: dict[Status, Literal["tenant", "provider"]] = PAYERS
+    idle: IdlePolicy = "provider"
+    charged: dict[Status, Payer] = PAYERS
 
     def price(self, gpu_type: str, at: datetime) -> Decimal | None:
         """Price of a GPU-hour at that instant; None when the book has none (an error for whoever needs it)."""
         rows = [row for row in self.gpu_hours if row.gpu_type == gpu_type and row.start <= at]
         return max(rows, key=lambda row: row.start).per_hour if rows else None
-
-
-_ALWAYS: Final = datetime.min.replace(tzinfo=UTC)
-
-
-def book_held(books: Iterable[PriceBook], at: datetime, known_at: datetime) -> PriceBook | None:
-    """The version that held at `at`, as it was known at `known_at`; both instants are aware. None when there is none.
-
-    Of the versions effective and known by then, the one effective latest; of those, the one known latest.
-    """
-    held = [
-        book
-        for book in books
-        if (book.effective_from is None or book.effective_from <= at)
-        and (book.known_from is None or book.known_from <= known_at)
-    ]
-    return max(held, key=lambda book: (book.effective_from or _ALWAYS, book.known_from or _ALWAYS), default=None)
 
 
 class Seller(Value):

@@ -16,7 +16,7 @@ from billing.close.month import GRACE_NS
 from billing.close.reconcile import Reconciliation
 from billing.documents.press import Press
 from billing.errors import BillingError
-from billing.exact.periods import BillingMonth, to_datetime, to_ns
+from billing.exact.periods import BillingMonth, to_ns
 from billing.store.clickhouse import Ledger
 from billing.store.close.accepted import accepted_gaps
 from billing.store.close.counters import engine_gaps
@@ -28,6 +28,7 @@ from billing.store.reader import Form, Reader
 from catalog.durations import HOUR_NS
 from catalog.load import load
 from catalog.model import Catalog
+from catalog.months import to_datetime
 from loraledger.settings import Settings
 from pipelines.errors import ChecksFailed
 from pipelines.invoices import Acceptances

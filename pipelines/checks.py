@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from billing.exact.periods import to_datetime
 from billing.store.close.counters import unexplained
 from billing.store.close.gaps import stream_gaps
 from billing.store.finance import reconciliation, waiting
+from catalog.months import to_datetime
 from pipelines.work import Window, Work
 
 

@@ -14,7 +14,7 @@ from billing.close.blocks import Block, Kind, Numbers
 from billing.cost.facts import PROVIDER
 from billing.errors import AcceptanceInvalid
 from billing.exact.canonical import to_plain
-from billing.exact.periods import to_datetime
+from catalog.months import to_datetime
 
 SCHEMA: Final = "loraledger.acceptance/1"
 _SERIES: Final = "GAP"

@@ -9,7 +9,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from billing.exact.periods import to_datetime
+from catalog.months import to_datetime
 
 _ID_DIGITS: Final = 12
 

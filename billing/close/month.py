@@ -8,9 +8,10 @@ from datetime import date
 from typing import Final
 
 from billing.close.blocks import Block, Kind, blocked
-from billing.exact.periods import BillingMonth, to_datetime
+from billing.exact.periods import BillingMonth
 from billing.invoice.invoice import Invoice, issue_invoice
 from catalog.durations import HOUR_NS
+from catalog.months import to_datetime
 
 CLOSE_WITHIN_NS: Final = (3 * 24 + 12) * HOUR_NS
 """A month is closed on its 72nd hour after, in the morning; by noon (UTC) it should be done."""

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from billing.exact.periods import to_datetime
 from catalog.durations import DAY_NS, HOUR_NS, MINUTE_NS, QUARTER_NS
 from catalog.model import Catalog
+from catalog.months import to_datetime
 from telemetry.engine_time import Opened
 from telemetry.instants import misplaced
 from telemetry.usage import UNAUTHENTICATED, Status, UsageRecord

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Final, Literal
+from typing import Final
 
 from billing.cost.facts import COLD, PROVIDER, ColdLoad, EngineMinute, NotConserved, TenantQuarter
 from billing.errors import EngineHourInvalid
@@ -14,8 +14,8 @@ from billing.exact.money import allocate, deal, product, total
 from billing.exact.periods import hour_start, quarter_start
 from billing.exact.quantities import GPU_HOUR_QUANTUM, deal_gpu_hours, gpu_hours
 from catalog.durations import HOUR_NS
+from catalog.prices import IdlePolicy
 
-IdlePolicy = Literal["provider", "usage", "residency"]
 OWNERS: Final = ("recompute", "system", "idle", "unattributed", "down")
 """Who owns engine time that no tenant does, in the order in which quantities are dealt."""
 

@@ -8,13 +8,10 @@ from decimal import Decimal
 from typing import Final, NamedTuple
 
 from billing.cost.attribution import TenantCost
-from billing.cost.facts import COLD, TenantQuarter
-from billing.exact.money import COST_QUANTUM, product, round_places, total
-from catalog.model import CostPlus, PriceBook, Tenant
+from billing.cost.facts import TenantQuarter
 from telemetry.usage import Status
 
 _COUNTS: Final = tuple(field.name for field in fields(TenantQuarter) if field.default == 0)
-_PLACES: Final = -int(COST_QUANTUM.as_tuple().exponent)
 
 
 class QuarterKey(NamedTuple):
@@ -48,28 +45,6 @@ def merge(parts: Iterable[Part]) -> list[TenantQuarter]:
         for key, numbers in sorted(rows.items())
         if any(numbers.values())
     ]
-
-
-def revenue(row: TenantCost, tenant: Tenant | None, book: PriceBook) -> tuple[str, Decimal]:
-    """Who pays for the row by the book's table, and what the plan asks for it before minimums and line rounding.
-
-    Rounded to 18 decimals. A tenant that the catalog does not have (the provider itself, say) pays nothing.
-    """
-    status = row.quarter.status
-    payer = (
-        "tenant" if status == COLD else next((p for named, p in book.charged.items() if named == status), "provider")
-    )
-    if tenant is None or payer != "tenant":
-        return "provider", Decimal(0)
-    if isinstance(tenant.plan, CostPlus):
-        return payer, round_places(product(row.cost, 1 + tenant.plan.margin), _PLACES)
-    plan, quarter = tenant.plan, row.quarter
-    tokens = (
-        (quarter.input_tokens - quarter.cached_tokens, plan.input),
-        (quarter.cached_tokens, plan.cached_input),
-        (quarter.output_tokens, plan.output),
-    )
-    return payer, total(product(Decimal(count).scaleb(-6), price) for count, price in tokens)
 
 
 def without_engine_time(row: TenantQuarter, price: Decimal) -> TenantCost:

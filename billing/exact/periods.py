@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from billing.errors import PeriodInvalid
 from catalog.durations import HOUR_NS, QUARTER_NS
+from catalog.months import first_day, month_after, month_begins, month_of
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -29,11 +30,6 @@ def to_ns(at: datetime) -> int:
     if at.tzinfo is None:
         raise PeriodInvalid(f"could not place instant {at.isoformat()}: it has no time zone; give an aware datetime")
     return (at - _EPOCH) // timedelta(microseconds=1) * 1000
-
-
-def to_datetime(at_ns: int) -> datetime:
-    """The aware UTC instant, cut to microseconds (what a datetime can hold)."""
-    return _EPOCH + timedelta(microseconds=at_ns // 1000)
 
 
 def hours(start_ns: int, end_ns: int) -> Iterator[int]:
@@ -73,27 +69,27 @@ class BillingMonth:
     def at(cls, at_ns: int, zone: str = "UTC") -> BillingMonth:
         """The billing month of `zone` that holds the instant."""
         cls("2000-01", zone)  # an unknown zone is named as this class names it
-        return cls(to_datetime(at_ns).astimezone(ZoneInfo(zone)).strftime("%Y-%m"), zone)
+        return cls(month_of(at_ns, zone), zone)
 
     @property
     def first_day(self) -> date:
         """First local day."""
-        return date.fromisoformat(f"{self.text}-01")
+        return first_day(self.text)
 
     @property
     def last_day(self) -> date:
         """Last local day, inclusive, as people write it."""
-        return _first_of_next(self.first_day) - timedelta(days=1)
+        return first_day(month_after(self.text)) - timedelta(days=1)
 
     @property
     def start(self) -> datetime:
         """First instant, UTC."""
-        return self._midnight(self.first_day)
+        return month_begins(self.text, self.zone)
 
     @property
     def end(self) -> datetime:
         """First instant that is no longer in the month, UTC."""
-        return self._midnight(_first_of_next(self.first_day))
+        return month_begins(month_after(self.text), self.zone)
 
     @property
     def start_ns(self) -> int:
@@ -119,11 +115,4 @@ class BillingMonth:
 
     def next(self) -> BillingMonth:
         """The month after, in the same zone."""
-        return BillingMonth(_first_of_next(self.first_day).strftime("%Y-%m"), self.zone)
-
-    def _midnight(self, day: date) -> datetime:
-        return datetime.combine(day, time(), ZoneInfo(self.zone)).astimezone(UTC)
-
-
-def _first_of_next(first: date) -> date:
-    return (first + timedelta(days=31)).replace(day=1)
+        return BillingMonth(month_after(self.text), self.zone)

@@ -11,9 +11,10 @@ from typing import Final
 
 from billing.cost.attribution import TenantCost
 from billing.exact.money import negated, total
-from billing.exact.periods import hour_start, to_datetime, to_ns
+from billing.exact.periods import hour_start, to_ns
 from billing.invoice.plans import ChargeKind
 from catalog.durations import HOUR_NS
+from catalog.months import to_datetime
 
 GPU_SECONDS: Final = "GPU-Seconds"
 TOKENS: Final = "Tokens"

@@ -8,7 +8,7 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Final, Literal
 
-from billing.cost.attribution import IdlePolicy, IdleTime
+from billing.cost.attribution import IdleTime
 from billing.cost.facts import NotConserved
 from billing.errors import InvoiceInvalid
 from billing.exact.canonical import content_hash
@@ -19,6 +19,7 @@ from billing.invoice.plans import contract_of
 from billing.invoice.prices import Exchange, book_hash, exchange
 from billing.invoice.rating import AdapterCost, CostStatement, RatedTenant, StatusCost
 from catalog.model import PriceBook, Seller, TaxTreatment, Tenant
+from catalog.prices import IdlePolicy
 
 SCHEMA: Final = "loraledger.invoice/1"
 _MILLION: Final = Decimal(1_000_000)

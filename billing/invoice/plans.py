@@ -13,6 +13,7 @@ from billing.exact.money import negated, product, total, trimmed
 from billing.exact.periods import BillingMonth
 from billing.invoice.prices import Exchange, in_invoice_currency
 from catalog.model import Commitment, CostPlus, Discount, PerToken, Plan, Tenant
+from catalog.tariff import token_lines
 
 
 class ChargeKind(StrEnum):
@@ -152,13 +153,13 @@ def _cost_plus(plan: CostPlus, rows: Sequence[TenantCost], idle: Sequence[IdleTi
 
 def _per_token(plan: PerToken, rows: Iterable[TenantCost]) -> list[Charge]:
     quarters = [row.quarter for row in rows]
-    cached = sum(quarter.cached_tokens for quarter in quarters)
-    tokens = {
-        ChargeKind.INPUT: (sum(quarter.input_tokens for quarter in quarters) - cached, plan.input),
-        ChargeKind.CACHED_INPUT: (cached, plan.cached_input),
-        ChargeKind.OUTPUT: (sum(quarter.output_tokens for quarter in quarters), plan.output),
-    }
-    return [_charge(kind, Decimal(count).scaleb(-6), "1M tokens", price) for kind, (count, price) in tokens.items()]
+    lines = token_lines(
+        plan,
+        sum(quarter.input_tokens for quarter in quarters),
+        sum(quarter.cached_tokens for quarter in quarters),
+        sum(quarter.output_tokens for quarter in quarters),
+    )
+    return [_charge(ChargeKind(line.kind), line.millions, "1M tokens", line.price) for line in lines]
 
 
 def _charge(kind: ChargeKind, quantity: Decimal, unit: str, price: Decimal, gpu_type: str | None = None) -> Charge:

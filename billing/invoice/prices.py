@@ -11,8 +11,10 @@ from decimal import Decimal
 
 from billing.errors import BookMissing, ExchangeMissing, PriceMissing
 from billing.exact.money import product, round_currency, trimmed
-from billing.exact.periods import BillingMonth, to_datetime
-from catalog.model import PriceBook, Tenant, book_held
+from billing.exact.periods import BillingMonth
+from catalog import tariff
+from catalog.model import PriceBook, Tenant
+from catalog.months import to_datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +33,8 @@ class Exchange:
 
 
 def book_as_of(books: Iterable[PriceBook], at: datetime, known_at: datetime) -> PriceBook:
-    """The version that held at `at`, as it was known at `known_at`; both instants are aware.
-
-    Of the versions effective and known by then, the one effective latest; of those, the one known latest. BookMissing
-    when there is none.
-    """
-    book = book_held(books, at, known_at)
+    """The version that held at `at`, as it was known at `known_at`; BookMissing when there is none."""
+    book = tariff.book_held(books, at, known_at)
     if book is None:
         raise BookMissing(at, known_at)
     return book
@@ -58,10 +56,9 @@ def gpu_price(
     book: PriceBook, gpu_type: str, at_ns: int, *, tenant: str | None = None, adapter: str | None = None
 ) -> Decimal:
     """Price of a GPU-hour at that instant; PriceMissing, naming the tenant and adapter that used it, when there is none."""
-    at = to_datetime(at_ns)
-    price = book.price(gpu_type, at)
+    price = tariff.hour_price(book, gpu_type, at_ns)
     if price is None:
-        raise PriceMissing(gpu_type, at, book.version, tenant, adapter)
+        raise PriceMissing(gpu_type, to_datetime(at_ns), book.version, tenant, adapter)
     return price
 
 

@@ -8,17 +8,19 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from decimal import Decimal
-from typing import Literal
+from typing import Final, Literal
 
-from billing.cost.attribution import IdlePolicy, IdleTime, TenantCost
+from billing.cost.attribution import IdleTime, TenantCost
 from billing.cost.facts import COLD
 from billing.errors import PayerMissing, RowsInvalid
-from billing.exact.money import plain, product, total, trimmed
+from billing.exact.money import COST_QUANTUM, plain, product, round_places, total, trimmed
 from billing.invoice.plans import Charge, plan_charges
 from billing.invoice.prices import book_hash
-from catalog.model import PriceBook, Tenant
+from catalog import tariff
+from catalog.model import CostPlus, PriceBook, Tenant
+from catalog.prices import IdlePolicy, Payer
 
-Payer = Literal["tenant", "provider"]
+_PLACES: Final = -int(COST_QUANTUM.as_tuple().exponent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,11 @@ def rate_tenant(
     cached than input tokens.
     """
     _check_rows(tenant, rows)
-    payers = {status: _payer(tenant, status, book) for status in sorted({row.quarter.status for row in rows})}
+    payers: dict[str, Payer] = {}
+    for status in sorted({row.quarter.status for row in rows}):
+        if (payer := _payer(status, book)) is None:
+            raise PayerMissing(tenant.id, status, book.version)
+        payers[status] = payer
     charged = [row for row in rows if payers[row.quarter.status] == "tenant"]
     return RatedTenant(
         tenant=tenant.id,
@@ -131,6 +137,21 @@ def rate_tenant(
         statuses=tuple(_status(status, payer, rows) for status, payer in payers.items()),
         ledger_hash=ledger_hash(rows),
     )
+
+
+def revenue(row: TenantCost, tenant: Tenant | None, book: PriceBook) -> tuple[Payer, Decimal]:
+    """Who pays for the row, and what the plan asks for it before idle time, minimums and line rounding, to 18 decimals.
+
+    A tenant that the catalog does not have (the provider itself, say) pays nothing, nor is a status charged that the book
+    does not name.
+    """
+    if tenant is None or _payer(row.quarter.status, book) != "tenant":
+        return "provider", Decimal(0)
+    if isinstance(tenant.plan, CostPlus):
+        asked = product(row.cost, tariff.markup(tenant.plan))
+    else:
+        asked = total(charge.amount for charge in plan_charges(tenant.plan, [row], (), book.currency))
+    return "tenant", round_places(asked, _PLACES)
 
 
 def ledger_hash(rows: Iterable[TenantCost]) -> str:
@@ -159,13 +180,8 @@ def _check_rows(tenant: Tenant, rows: Sequence[TenantCost]) -> None:
             raise RowsInvalid(f"{where} has {quarter.cached_tokens} cached of {quarter.input_tokens} input tokens")
 
 
-def _payer(tenant: Tenant, status: str, book: PriceBook) -> Payer:
-    if status == COLD:
-        return "tenant"
-    payer = next((payer for named, payer in book.charged.items() if named == status), None)
-    if payer is None:
-        raise PayerMissing(tenant.id, status, book.version)
-    return payer
+def _payer(status: str, book: PriceBook) -> Payer | None:
+    return "tenant" if status == COLD else tariff.payer(book, status)
 
 
 def _term(gpu_ns: int, gpu_hours: Iterable[Decimal], costs: Iterable[Decimal]) -> Term:

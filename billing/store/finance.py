@@ -14,12 +14,14 @@ from billing.close.month import MonthState, overdue_ns
 from billing.close.reconcile import OWNERS, Reconciliation
 from billing.cost.facts import PROVIDER
 from billing.exact.money import plain, product, ratio, total
-from billing.exact.periods import BillingMonth, to_datetime, to_ns
+from billing.exact.periods import BillingMonth, to_ns
 from billing.store.clickhouse import Ledger
 from billing.store.close.blocks import open_blocks
 from billing.store.close.gaps import stream_gaps
+from catalog import tariff
 from catalog.durations import DAY_NS, HOUR_NS
 from catalog.model import Catalog, CostPlus
+from catalog.months import month_of, to_datetime
 from telemetry.names import EventName
 
 
@@ -102,14 +104,14 @@ def _standing(ledger: Ledger, catalog: Catalog, now: datetime) -> dict[str, int]
     """What should be 0: all that is open in quarantine; record gaps since the oldest open month began; how late its close is;
     rented time of the running month that the price book has no price for."""
     now_ns = to_ns(now)
-    running = BillingMonth.at(now_ns).text
+    running = month_of(now_ns, "UTC")
     oldest: str = ledger.read("oldest_open_month", {})[0]["month"]
     since_ns, _ = month_window(oldest or running, catalog)
     start_ns, end_ns = month_window(running, catalog)
     unpriced = [
         row["rented"]
         for row in ledger.read("unpriced_time", {"start_ns": start_ns, "end_ns": end_ns})
-        if catalog.prices.price(row["gpu_type"], row["hour"]) is None
+        if tariff.gpu_price(catalog.price_books, row["gpu_type"], to_ns(row["hour"]), now) is None
     ]
     return {
         "quarantine_records": sum(count for _, count in waiting(ledger, 0, now_ns)),
@@ -121,7 +123,7 @@ def _standing(ledger: Ledger, catalog: Catalog, now: datetime) -> dict[str, int]
 
 def _running(catalog: Catalog, now: datetime) -> dict[str, str]:
     """Every tenant's billing month now."""
-    return {tenant.id: BillingMonth.at(to_ns(now), tenant.time_zone).text for tenant in catalog.tenants}
+    return {tenant.id: month_of(to_ns(now), tenant.time_zone) for tenant in catalog.tenants}
 
 
 def _counted(ledger: Ledger, catalog: Catalog, now: datetime) -> dict[str, list[tuple[int, int]]]:
@@ -155,8 +157,12 @@ def _snapshot(ledger: Ledger, catalog: Catalog, now: datetime) -> dict[str, dict
     budgets = Counter[str]()
     for adapter in catalog.adapters:
         budgets[adapter.owner or ""] += adapter.memory_budget_bytes
-    prices = [(catalog.prices.price(engine.gpu_type, now), engine.gpu_count) for engine in catalog.engines]
-    per_hour = total(product(price, Decimal(count)) for price, count in prices if price is not None)
+    prices = (tariff.gpu_price(catalog.price_books, e.gpu_type, to_ns(now), now) for e in catalog.engines)
+    per_hour = total(
+        product(price, Decimal(engine.gpu_count))
+        for engine, price in zip(catalog.engines, prices, strict=True)
+        if price is not None
+    )
     out: dict[str, dict[str, str | None]] = {}
     for tenant, month in sorted(months.items()):
         row = rows.get((month, tenant))

@@ -10,11 +10,12 @@ from typing import Any, Final
 
 from billing.close.month import MonthState
 from billing.close.reconcile import Reconciliation
-from billing.exact.periods import BillingMonth, to_datetime
+from billing.exact.periods import BillingMonth
 from billing.store.clickhouse import Ledger
 from billing.store.finance import demo_table, month_state, month_window, reconciliation
 from catalog.durations import DAY_NS, SECOND_NS
 from catalog.model import Catalog
+from catalog.months import to_datetime
 from telemetry.names import EventName, SpanName
 
 Row = Mapping[str, Any]

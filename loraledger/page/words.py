@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from billing.exact.periods import BillingMonth, to_datetime
+from billing.exact.periods import BillingMonth
 from catalog.durations import SECOND_NS
+from catalog.months import to_datetime
 
 DASH = "–"
 MINUS = "−"

@@ -14,8 +14,9 @@ from fractions import Fraction
 from typing import Final
 
 from catalog.durations import MINUTE_NS
+from catalog.months import month_of, seconds_left
 from serving.policy.admission import IN_FLIGHT_RETRY_S, Ask, Misfit, Refusal
-from serving.policy.charges import Terms, charge, hold, month_of, seconds_left
+from serving.policy.charges import Terms, charge, hold
 from telemetry.usage import UsageRecord
 
 REASON: Final = "monthly_budget"

@@ -19,6 +19,7 @@ PURE_MONEY = (
     "billing/cost/attribution.py",
     "billing/invoice/rating.py",
     "billing/invoice/invoice.py",
+    "catalog/tariff.py",
     "serving/policy/budgets.py",
     "serving/policy/charges.py",
     "serving/step_model/linear.py",

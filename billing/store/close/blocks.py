@@ -11,7 +11,6 @@ from typing import Final
 from billing.close.acceptance import Acceptance
 from billing.close.blocks import Block, Kind, missing
 from billing.cost.attempts import LONGEST_NS
-from billing.exact.periods import to_datetime
 from billing.store.clickhouse import Ledger
 from billing.store.close.accepted import accepted_gaps, accepted_tokens
 from billing.store.close.counters import engine_gaps
@@ -19,6 +18,7 @@ from billing.store.close.gaps import ATTEMPTS, Missing, missing_numbers
 from billing.store.close.stakes import Stakes
 from catalog.durations import HOUR_NS, MINUTE_NS
 from catalog.model import Catalog
+from catalog.months import to_datetime
 from telemetry.names import EventName
 from telemetry.usage import UNAUTHENTICATED
 

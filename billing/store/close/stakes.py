@@ -9,14 +9,13 @@ from decimal import Decimal
 from typing import Final
 
 from billing.exact.money import product, ratio
-from billing.exact.periods import hour_start, to_datetime
 from billing.exact.quantities import gpu_hours
 from billing.store.clickhouse import Ledger
-from catalog.model import Catalog, PerToken, book_held
+from catalog import tariff
+from catalog.model import Catalog, PerToken
 from telemetry.names import EventName
 
 _PLACES: Final = 18
-_PER_MILLION: Final = Decimal(1_000_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +37,7 @@ class Stakes:
 
     def price(self, gpu_type: str, at_ns: int) -> Decimal | None:
         """What a GPU-hour costs at that instant; None when no price book says."""
-        at = to_datetime(hour_start(at_ns))
-        book = book_held(self.catalog.price_books, at, self.now)
-        return None if book is None else book.price(gpu_type, at)
+        return tariff.gpu_price(self.catalog.price_books, gpu_type, at_ns, self.now)
 
     def cost(self, engine: str, at_ns: int, engine_ns: int, gpus: int | None = None) -> Decimal | None:
         """What so much time of an engine costs; None when the catalog does not know the engine or a price for it."""
@@ -62,7 +59,7 @@ class Stakes:
         )
         plans = [tenant.plan for name in tenants if (tenant := self.catalog.tenant(name)) is not None]
         prices = [
-            product(plan.input if what.startswith("prompt") else plan.output, Decimal(tokens)) / _PER_MILLION
+            product(plan.input if what.startswith("prompt") else plan.output, Decimal(tokens).scaleb(-6))
             for plan in plans
             if isinstance(plan, PerToken)
         ]

@@ -10,12 +10,13 @@ from billing.cost.attempts import Life
 from billing.cost.engine_minutes import Extent, MeasuredMinute, Session, engine_minutes, lives, rentals
 from billing.cost.facts import EngineMinute, NotConserved
 from billing.errors import EngineHourInvalid
-from billing.exact.periods import to_datetime, to_ns
+from billing.exact.periods import to_ns
 from billing.store import versions
 from billing.store.clickhouse import Ledger
 from billing.store.cost.derivations import Derived
 from billing.store.rows import ENGINE_MINUTE, engine_minute
 from catalog.model import Catalog
+from catalog.months import to_datetime
 from telemetry.engine_time import AdapterLoad
 from telemetry.names import EventName
 

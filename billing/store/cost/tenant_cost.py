@@ -11,17 +11,19 @@ from typing import Any, Final
 
 from billing.cost.attribution import EngineHourCost, TenantCost, price_engine_hour, share_cold
 from billing.cost.facts import ColdLoad, EngineMinute, NotConserved, TenantQuarter
-from billing.cost.tenant_quarters import Part, QuarterKey, merge, revenue, without_engine_time
+from billing.cost.tenant_quarters import Part, QuarterKey, merge, without_engine_time
 from billing.errors import BillingError
 from billing.exact.money import product, total
-from billing.exact.periods import BillingMonth, hour_start, to_datetime, to_ns
+from billing.exact.periods import BillingMonth, hour_start, to_ns
 from billing.invoice.prices import book_as_of, gpu_price
+from billing.invoice.rating import revenue
 from billing.store import versions
 from billing.store.clickhouse import Ledger
 from billing.store.cost.derivations import Derived
 from billing.store.cost.engine_time import read_engine_minutes
 from catalog.durations import DAY_NS
 from catalog.model import Catalog, PriceBook
+from catalog.months import month_of, to_datetime
 from telemetry.names import BASE, EventName
 
 _COUNTED: Final = {
@@ -113,7 +115,7 @@ def _key(row: dict[str, Any]) -> QuarterKey:
 def _cold(ledger: Ledger, window: dict[str, int]) -> list[TenantQuarter]:
     rows = ledger.read("cold_loads", {"window": EventName.WINDOW, **window})
     loads = [ColdLoad(row["engine"], row["adapter"], row["quarter_ns"], row["cold_ns"]) for row in rows]
-    months = sorted({BillingMonth.at(load.start_ns).text for load in loads})
+    months = sorted({month_of(load.start_ns, "UTC") for load in loads})
     shared = []
     for month in map(BillingMonth, months):
         asked = ledger.read("requests_by_adapter", {"base": BASE, "start_ns": month.start_ns, "end_ns": month.end_ns})
@@ -159,17 +161,13 @@ def _books(catalog: Catalog, now: datetime) -> Books:
 def _price_of(minute: EngineMinute, rows: Sequence[TenantQuarter], book: PriceBook) -> Decimal:
     """The price at the start of the minute's hour; a miss names the first that used the hour."""
     tenant, adapter = (rows[0].tenant, rows[0].adapter) if rows else (None, None)
-    return gpu_price(book, minute.gpu_type, hour_start(minute.start_ns), tenant=tenant, adapter=adapter)
+    return gpu_price(book, minute.gpu_type, minute.start_ns, tenant=tenant, adapter=adapter)
 
 
 def _tenant_rows(
     rows: Iterable[TenantCost], unmeasured: Unmeasured, catalog: Catalog, books: Books
 ) -> list[dict[str, Any]]:
-    tenants = {tenant.id: tenant for tenant in catalog.tenants}
-
-    @cache
-    def month_of(quarter_ns: int, zone: str) -> str:
-        return BillingMonth.at(quarter_ns, zone).text
+    tenants, month = {tenant.id: tenant for tenant in catalog.tenants}, cache(month_of)
 
     out = []
     for row in rows:
@@ -184,7 +182,7 @@ def _tenant_rows(
                 "adapter": quarter.adapter,
                 "engine": quarter.engine,
                 "status": quarter.status,
-                "billing_month": month_of(quarter.start_ns, tenant.time_zone if tenant else "UTC"),
+                "billing_month": month(quarter.start_ns, tenant.time_zone if tenant else "UTC"),
                 **{name: getattr(quarter, name) for name in _NUMBERS},
                 "unmeasured": unmeasured[key],
                 "gpu_type": row.gpu_type,

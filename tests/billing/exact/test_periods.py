@@ -7,8 +7,9 @@ from datetime import UTC, date, datetime, timedelta, timezone
 import pytest
 
 from billing.errors import PeriodInvalid
-from billing.exact.periods import BillingMonth, hours, quarters, to_datetime, to_ns
+from billing.exact.periods import BillingMonth, hours, quarters, to_ns
 from catalog.durations import HOUR_NS, QUARTER_NS
+from catalog.months import to_datetime
 
 
 @pytest.mark.parametrize(

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from billing.cost.attribution import EngineHourCost, IdleTime, TenantCost
 from billing.cost.facts import COLD, TenantQuarter
 from billing.errors import PayerMissing, PriceMissing, RowsInvalid
-from billing.exact.money import product, total
+from billing.exact.money import product, round_places, total
 from billing.exact.periods import to_ns
 from billing.exact.quantities import gpu_hours
 from billing.invoice.plans import ChargeKind
 from billing.invoice.prices import gpu_price
-from billing.invoice.rating import ledger_hash, rate_tenant
-from catalog.durations import HOUR_NS
+from billing.invoice.rating import ledger_hash, rate_tenant, revenue
+from catalog.durations import HOUR_NS, QUARTER_NS
 from catalog.model import GpuPrice, PriceBook, Tenant
 
 D = Decimal
@@ -180,3 +180,54 @@ def test_the_ledger_hash_knows_facts_not_their_order_or_notation(engine_hours: l
 def test_every_row_costs_its_quantity_times_its_price(engine_hours: list[EngineHourCost]) -> None:
     for r in (r for hour in engine_hours for r in hour.tenants):
         assert r.cost == product(r.gpu_hours, r.price)
+
+
+BOOK = PriceBook(
+    version="b",
+    gpu_hours=(GpuPrice(gpu_type="h200", start=datetime(2026, 1, 1, tzinfo=UTC), per_hour=Decimal("3.141592")),),
+)
+
+
+def tenant(plan: dict[str, str]) -> Tenant:
+    return Tenant.model_validate({"id": "t", "name": "T", "slo": {"p99_seconds": "1"}, "plan": plan})
+
+
+COST_PLUS = tenant({"kind": "cost_plus", "margin": "0.25"})
+PER_TOKEN = tenant({"kind": "per_token", "input": "1.5", "cached_input": "0.15", "output": "6"})
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["ok", "client_abort", "rejected", "lost", COLD]),
+            st.integers(0, 10**12),
+            st.integers(0, 10**5),
+            st.integers(0, 10**5),
+            st.integers(0, 10**5),
+        ),
+        max_size=8,
+    ),
+    st.sampled_from([COST_PLUS, PER_TOKEN]),
+)
+def test_revenue_of_the_rows_is_what_rating_charges_for_all_of_them(
+    rows: list[tuple[str, int, int, int, int]], plan: Tenant
+) -> None:
+    costs = [
+        TenantCost(
+            TenantQuarter(
+                "t", "base", "e", status, i * QUARTER_NS, requests=1, input_tokens=uncached + cached, cached_tokens=cached, output_tokens=out
+            ),
+            "h200", 1, Decimal("3.141592"), Decimal(steps).scaleb(-12), Decimal(0), Decimal(0),
+        )
+        for i, (status, steps, uncached, cached, out) in enumerate(rows)
+    ]  # fmt: skip
+    asked = total(revenue(row, plan, BOOK)[1] for row in costs)
+    assert abs(asked - round_places(rate_tenant(plan, costs, BOOK).amount, 18)) <= Decimal(len(costs)).scaleb(-18)
+
+
+def test_who_is_not_in_the_catalog_pays_nothing() -> None:
+    row = TenantCost(
+        TenantQuarter("t", "base", "e", "ok", 0), "h200", 1, Decimal(1), Decimal(1), Decimal(0), Decimal(0)
+    )
+    assert revenue(row, None, BOOK) == ("provider", Decimal(0))
+    assert revenue(row, COST_PLUS, BOOK) == ("tenant", Decimal("1.25"))

@@ -10,7 +10,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from billing.exact.periods import to_datetime
 from billing.store.clickhouse import Ledger
 from billing.store.cost.engine_time import write_engine_time
 from billing.store.cost.tenant_cost import write_tenant_cost
@@ -18,6 +17,7 @@ from billing.store.finance import month_window, publish_snapshot
 from billing.store.intake.ingest import ingest
 from billing.store.intake.usage import book_spans
 from catalog.model import Catalog, Tenant
+from catalog.months import to_datetime
 from telemetry.engine_time import EngineSession, SessionEvent
 from telemetry.names import EventName
 from telemetry.otlp import event_line

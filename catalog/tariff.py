@@ -1,0 +1,86 @@
+"""What gateway and ledger both go by, so that they charge the same: which price book held, who pays, and at which prices. No I/O.
+
+Terms have dates, so what is asked for holds at an instant (UTC nanoseconds): an hour has the terms with which it begins, as they were
+known at `known_at`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Final, Literal, NamedTuple
+
+from catalog.durations import HOUR_NS
+from catalog.months import to_datetime
+from catalog.prices import Payer, PriceBook
+from catalog.tenants import CostPlus, PerToken
+
+_ALWAYS: Final = datetime.min.replace(tzinfo=UTC)
+
+
+class TokenLine(NamedTuple):
+    """Tokens that a plan charges alike, and the price of a million of them."""
+
+    kind: Literal["input", "cached_input", "output"]
+    tokens: int
+    price: Decimal
+
+    @property
+    def millions(self) -> Decimal:
+        """How many millions of tokens it is, exactly."""
+        return Decimal(self.tokens).scaleb(-6)
+
+
+def book_held(books: Iterable[PriceBook], at: datetime, known_at: datetime) -> PriceBook | None:
+    """The version that held at `at`, as it was known at `known_at`; both instants are aware. None when there is none.
+
+    Of the versions effective and known by then, the one effective latest; of those, the one known latest.
+    """
+    held = [
+        book
+        for book in books
+        if (book.effective_from is None or book.effective_from <= at)
+        and (book.known_from is None or book.known_from <= known_at)
+    ]
+    return max(held, key=lambda book: (book.effective_from or _ALWAYS, book.known_from or _ALWAYS), default=None)
+
+
+def book_of_hour(books: Iterable[PriceBook], at_ns: int, known_at: datetime) -> PriceBook | None:
+    """The version by which the UTC hour that holds the instant is charged; None when there is none."""
+    return book_held(books, hour_begins(at_ns), known_at)
+
+
+def hour_price(book: PriceBook, gpu_type: str, at_ns: int) -> Decimal | None:
+    """The book's price of a GPU-hour in the UTC hour that holds the instant; None when it has none."""
+    return book.price(gpu_type, hour_begins(at_ns))
+
+
+def gpu_price(books: Iterable[PriceBook], gpu_type: str, at_ns: int, known_at: datetime) -> Decimal | None:
+    """What a GPU-hour costs at that instant; None when no book held, or the one that did has no price."""
+    book = book_of_hour(books, at_ns, known_at)
+    return None if book is None else hour_price(book, gpu_type, at_ns)
+
+
+def payer(book: PriceBook, status: str) -> Payer | None:
+    """Who pays for an attempt that ended like this; None when the book does not say."""
+    return next((payer for named, payer in book.charged.items() if named == status), None)
+
+
+def markup(plan: CostPlus) -> Decimal:
+    """What one unit of attributed cost is charged at."""
+    return 1 + plan.margin
+
+
+def token_lines(plan: PerToken, input_tokens: int, cached_tokens: int, output_tokens: int) -> tuple[TokenLine, ...]:
+    """What the plan charges for tokens: `cached_tokens` are among `input_tokens`, output counts as delivered."""
+    return (
+        TokenLine("input", input_tokens - cached_tokens, plan.input),
+        TokenLine("cached_input", cached_tokens, plan.cached_input),
+        TokenLine("output", output_tokens, plan.output),
+    )
+
+
+def hour_begins(at_ns: int) -> datetime:
+    """The instant at which the UTC hour begins whose terms hold at `at_ns`."""
+    return to_datetime(at_ns - at_ns % HOUR_NS)
