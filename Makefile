@@ -1,4 +1,4 @@
-# make setup | demo | test | drill | check | generate | bench
+# make setup | demo | test | drill | nightly | check | generate | bench | bench-truth | bench-scale
 .DEFAULT_GOAL := help
 export DAGSTER_DISABLE_TELEMETRY := yes
 export DO_NOT_TRACK := 1
@@ -33,7 +33,7 @@ nightly: setup ## The long tests: properties, mutated thresholds, the outage dri
 	@$(python) -m pytest -m nightly $(PYTEST_ARGS)
 
 .PHONY: check
-check: setup ## Format, lint, types, contracts, generated files in step
+check: setup ## Format, lint, complexity, types, contracts, generated files in step
 	@$(python) -m ruff format --check .
 	@$(python) -m ruff check .
 	@$(python) -m mypy
@@ -43,14 +43,16 @@ check: setup ## Format, lint, types, contracts, generated files in step
 	@$(python) -m alerts.metrics_page --check
 	@$(python) -m serving.gateway.api_page --check
 	@$(python) -m loraledger check --schema | diff -q - catalog/schema.json
+	@$(python) -m typer loraledger.cli utils docs --name loraledger | diff -q - docs/commands.md
 
 .PHONY: generate
-generate: setup ## Write alerts/generated, dashboards/generated, docs/metrics.md, docs/api.md and the catalog's JSON Schema anew
+generate: setup ## Write alerts/generated, dashboards/generated, docs/metrics.md, docs/api.md, docs/commands.md and the catalog's JSON Schema anew
 	@$(python) -m loraledger dashboards
 	@$(python) -m loraledger alerts
 	@$(python) -m alerts.metrics_page
 	@$(python) -m serving.gateway.api_page
 	@$(python) -m loraledger check --schema > catalog/schema.json
+	@$(python) -m typer loraledger.cli utils docs --name loraledger > docs/commands.md
 
 .PHONY: bench
 bench: setup ## Measure what the step meter costs (minutes; never part of the tests)

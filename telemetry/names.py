@@ -337,7 +337,7 @@ LABEL_BOUNDS: Final[dict[str, str]] = {
     "cause": "loop, meter, intake, utility, empty_step, stall",
     "label": "names of the capped labels",
     "what": "spool, spans, collector; idle, flood, slow, total, address",
-    "gen_ai_operation_name": "chat, text_completion, embeddings",
+    "gen_ai_operation_name": "chat, text_completion",
     "gen_ai_provider_name": "vllm",
 }
 """What bounds each label's values; no label of a metric is missing here."""

@@ -18,7 +18,6 @@ class Attr:
     REQUEST_MODEL: Final = "gen_ai.request.model"
     RESPONSE_MODEL: Final = "gen_ai.response.model"
     REQUEST_STREAM: Final = "gen_ai.request.stream"
-    REQUEST_MAX_TOKENS: Final = "gen_ai.request.max_tokens"
     RESPONSE_ID: Final = "gen_ai.response.id"
     FINISH_REASONS: Final = "gen_ai.response.finish_reasons"
     TIME_TO_FIRST_CHUNK: Final = "gen_ai.response.time_to_first_chunk"

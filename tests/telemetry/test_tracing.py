@@ -54,7 +54,7 @@ def run(trace: AttemptTrace, closing: UsageRecord, http_status: int | None = 200
     trace.child(SpanName.ROUTE, T0 + 1, T0 + 2, {Attr.ROUTE_RULE: "default", Attr.ROUTE_REASON: None})
     trace.client("chat", "legal")
     trace.child(SpanName.ENGINE, T0 + 3, T0 + 800, {Attr.COLD_START: False})
-    trace.set(Attr.REQUEST_MAX_TOKENS, 16)
+    trace.set(Attr.RESPONSE_ID, "cmpl-1")
     trace.event("first token", T0 + 400)
     trace.close(closing, http_status, T0 + 900).result(1)
 
@@ -94,7 +94,7 @@ def test_one_attempt_is_one_line_with_its_spans_nested_and_the_record_on_the_roo
         Attr.OPERATION: "chat",
         Attr.PROVIDER: "vllm",
         Attr.REQUEST_MODEL: "legal",
-        Attr.REQUEST_MAX_TOKENS: "16",
+        Attr.RESPONSE_ID: "cmpl-1",
         Attr.TENANT: "acme",
         Attr.ADAPTER: "legal",
         Attr.ENGINE: "e1",

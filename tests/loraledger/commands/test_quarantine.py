@@ -18,7 +18,7 @@ from loraledger.cli import app
 def run(tmp_path: Path, empty_ledger: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, Any]]:
     shutil.copytree(empty_ledger, tmp_path / "ledger", symlinks=True)
     monkeypatch.setenv("LORALEDGER_HOME", str(tmp_path))
-    monkeypatch.setenv("LORALEDGER_CATALOG", str(Path(__file__).parents[2] / "examples" / "catalog.yaml"))
+    monkeypatch.setenv("LORALEDGER_CATALOG", str(Path(__file__).parents[3] / "examples" / "catalog.yaml"))
 
     def command(*arguments: str) -> tuple[int, Any]:
         done = CliRunner().invoke(app, arguments)
@@ -37,7 +37,7 @@ def test_entries_are_listed_tried_again_and_released_with_a_reason(
     code, (first, second) = run("quarantine", "--json")
     assert (code, first["source"], first["kind"], first["event_time"]) == (0, "bad.jsonl, byte 14", "line", None)
     shown = run("quarantine")[1].splitlines()
-    assert shown[0] == f"{first['id'][:12]}  time unknown, holds up every month, bad.jsonl, byte 14: open"
+    assert shown[0] == f"{first['id'][:12]}  time unknown, touches every month, bad.jsonl, byte 14: open"
     assert shown[1] == f"  {first['reason']}"
 
     code, said = run("quarantine", "retry", "--json")

@@ -24,7 +24,7 @@ def home(tmp_path: Path, closed_books: tuple[Path, Catalog]) -> list[str]:
 
 def export(home: list[str], *options: str) -> tuple[int, str]:
     result = CliRunner().invoke(app, ["export", "focus", "--month", "2026-10", *options, *home])
-    return result.exit_code, result.output
+    return result.exit_code, result.output if result.exit_code else result.stdout
 
 
 def test_a_month_is_written_as_csv_and_parquet_and_says_what_it_wrote(home: list[str], tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ S = 1_000_000_000
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, Any]]:
     """Runs a command; its exit code, and what it says as JSON where asked for."""
     monkeypatch.setenv("LORALEDGER_HOME", str(tmp_path))
-    monkeypatch.setenv("LORALEDGER_CATALOG", str(Path(__file__).parents[2] / "examples" / "catalog.yaml"))
+    monkeypatch.setenv("LORALEDGER_CATALOG", str(Path(__file__).parents[3] / "examples" / "catalog.yaml"))
 
     def command(*arguments: str) -> tuple[int, Any]:
         done = CliRunner().invoke(app, arguments)
@@ -36,7 +36,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[
 def test_a_month_is_closed_explained_and_credited(
     run: Callable[..., tuple[int, Any]], traffic: Any, tmp_path: Path
 ) -> None:
-    catalog = Path(__file__).parents[2] / "examples" / "catalog.yaml"
+    catalog = Path(__file__).parents[3] / "examples" / "catalog.yaml"
     month = Books.of(
         Settings.from_environ({"LORALEDGER_HOME": str(tmp_path), "LORALEDGER_CATALOG": str(catalog)})
     ).last_month()
