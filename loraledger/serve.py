@@ -47,49 +47,18 @@ async def serve(
     Writes `<home>/serve.json` with the address once requests are answered. CatalogInvalid or EngineStartFailed before that.
     """
     source = CatalogSource(settings.catalog)
-    catalog = source.view.catalog
-    engine = chosen_engine(catalog.engines, engine_id)
     forwarder = Forwarder(settings.otlp_endpoint) if settings.otlp_endpoint else None
     spool = Spool(settings.spool)
-    start = partial(
-        start_vllm,
-        engine,
-        catalog.base_model,
-        settings.home,
-        partial(_record, spool),
-        profile=step_profile(engine, catalog.base_model, progress),
-        progress=progress,
-    )
-    door = LastingEngine(
-        engine.id,
-        catalog.base_model.name,
-        lambda since_ns, delay_s: start(since_ns=since_ns, delay_s=delay_s),
-        policy=None if settings.supervised else RestartPolicy(),
-        draw=random.random,
-    )
+    door = _door(settings, chosen_engine(source.view.catalog.engines, engine_id), source, spool, progress)
     try:
         await door.begin()
     except BaseException:
         spool.close()
         raise
-    adapters = AdapterStore(settings.home)
     limits, metrics = Limits(), Metrics(process=True)
     if settings.drain_s is not None:
         limits = replace(limits, drain_s=settings.drain_s)
-    gateway = build_gateway(
-        door=door,
-        source=source,
-        spool=spool,
-        tracing=Tracing(Both(spool, forwarder) if forwarder is not None else spool),
-        metrics=metrics,
-        secret=settings.secret(),
-        read_adapter=partial(adapter_files, adapters, catalog.base_model),
-        collect_adapters=adapters.collect,
-        snapshot_path=settings.snapshot,
-        operator_token=settings.operator_token,
-        limits=limits,
-        forwarder=forwarder,
-    )
+    gateway = _gateway(settings, door, source, spool, forwarder, metrics, limits)
     door.on_up = gateway.rewarm
     try:
         progress("loading warm adapters")
@@ -110,6 +79,54 @@ async def serve(
         if forwarder is not None:
             forwarder.close()
         (settings.home / "serve.json").unlink(missing_ok=True)
+
+
+def _door(
+    settings: Settings, engine: Engine, source: CatalogSource, spool: Spool, progress: Callable[[str], None]
+) -> LastingEngine:
+    base_model = source.view.catalog.base_model
+    start = partial(
+        start_vllm,
+        engine,
+        base_model,
+        settings.home,
+        partial(_record, spool),
+        profile=step_profile(engine, base_model, progress),
+        progress=progress,
+    )
+    return LastingEngine(
+        engine.id,
+        base_model.name,
+        lambda since_ns, delay_s: start(since_ns=since_ns, delay_s=delay_s),
+        policy=None if settings.supervised else RestartPolicy(),
+        draw=random.random,
+    )
+
+
+def _gateway(
+    settings: Settings,
+    door: LastingEngine,
+    source: CatalogSource,
+    spool: Spool,
+    forwarder: Forwarder | None,
+    metrics: Metrics,
+    limits: Limits,
+) -> Gateway:
+    adapters = AdapterStore(settings.home)
+    return build_gateway(
+        door=door,
+        source=source,
+        spool=spool,
+        tracing=Tracing(Both(spool, forwarder) if forwarder is not None else spool),
+        metrics=metrics,
+        secret=settings.secret(),
+        read_adapter=partial(adapter_files, adapters, source.view.catalog.base_model),
+        collect_adapters=adapters.collect,
+        snapshot_path=settings.snapshot,
+        operator_token=settings.operator_token,
+        limits=limits,
+        forwarder=forwarder,
+    )
 
 
 def _ending(gateway: Gateway) -> asyncio.Event:

@@ -11,8 +11,10 @@ import pytest
 ROOT = Path(__file__).parents[2]
 ROOMS = ("alerts", "billing", "catalog", "dashboards", "loraledger", "pipelines", "serving", "telemetry")
 SOURCES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
+NOT_YET = {"draft_credit_note", "draft_invoice"}
 BANNED_NAMES = {"utils", "helpers", "common", "core", "base", "manager", "misc"}
 MAX_LINES = 400
+MAX_FUNCTION_LINES = 60
 PURE_MONEY = (
     "billing/exact/money.py",
     "billing/exact/quantities.py",
@@ -30,6 +32,18 @@ def test_no_source_file_is_too_long_or_named_like_a_drawer() -> None:
     long = {str(p.relative_to(ROOT)): n for p in SOURCES if (n := len(p.read_text().splitlines())) > MAX_LINES}
     assert not long
     assert not [p for p in SOURCES if p.stem in BANNED_NAMES]
+
+
+def test_functions_are_short() -> None:
+    """Their complexity is held by ruff (C901)."""
+    long = {
+        f"{path.relative_to(ROOT)}: {node.name}": lines
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (lines := (node.end_lineno or 0) - node.lineno + 1) > MAX_FUNCTION_LINES
+    }
+    assert {name.split(": ")[1] for name in long} <= NOT_YET
 
 
 def test_packages_hold_a_docstring_and_nothing_else() -> None:
