@@ -47,9 +47,10 @@ async def serve(
     Writes `<home>/serve.json` with the address once requests are answered. CatalogInvalid or EngineStartFailed before that.
     """
     source = CatalogSource(settings.catalog)
+    engine = chosen_engine(source.view.catalog.engines, engine_id)
     forwarder = Forwarder(settings.otlp_endpoint) if settings.otlp_endpoint else None
     spool = Spool(settings.spool)
-    door = _door(settings, chosen_engine(source.view.catalog.engines, engine_id), source, spool, progress)
+    door = _door(settings, engine, source, spool, progress)
     try:
         await door.begin()
     except BaseException:

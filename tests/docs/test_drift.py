@@ -7,7 +7,7 @@ import re
 from pathlib import PurePosixPath
 
 from alerts.rules import alerts, recorded_names
-from serving.engine.beside import ENDPOINT_KEY
+from serving.wire.keys import ENDPOINT_KEY
 from telemetry import names
 from telemetry.otlp_encode import ATTR_EMITTER, ATTR_SEQ
 from telemetry.span_names import Attr, EventName, SpanName
