@@ -115,6 +115,6 @@ def _must_read(statement: str) -> None:
         raise QueryRefused(f"it begins with {statement.split(None, 1)[0]!r}")
     bare = _QUOTED.sub("''", statement)
     if (clause := _CLAUSE.search(bare)) is not None:
-        raise QueryRefused(f"it says {clause[1]} where its answer goes, and that is said by whoever asks")
+        raise QueryRefused(f"{clause[1]} is not taken, the answer goes to the standard output")
     if _FILE.search(bare):
         raise QueryRefused("it reads a file")
