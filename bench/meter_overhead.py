@@ -25,7 +25,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from catalog.model import BaseModelSpec, Engine
-from serving.engine import vllm_launch
+from serving.engine import vllm_flags, vllm_launch
 from serving.engine.collector import Collector
 from serving.engine.tiny_model import make_tiny_model
 from serving.inside.prefix_owners import Owner, PrefixOwners
@@ -146,7 +146,7 @@ class Side:
         spec, engine = BaseModelSpec(name=BASE), Engine(id=f"bench-{int(metered)}", gpu_type="cpu", max_loras=4)
         model = vllm_launch.model_path(spec, home, lambda _: None)
         vllm_launch.set_environment(engine, spec, model, home / "bench.log")
-        flags = vllm_launch.server_flags(engine, spec, model, address, f"eng-{int(metered)}")
+        flags = vllm_flags.server_flags(engine, spec, model, address, f"eng-{int(metered)}")
         self._collector: Collector | None = None
         if metered:
             accountant = Accountant(DEFAULT_PROFILE, engine.id)
@@ -156,7 +156,7 @@ class Side:
             for flag in ("--scheduler-cls", "--additional-config"):
                 at = flags.index(flag)
                 flags[at : at + 2] = []
-        self.client = vllm_launch.start_client(vllm_launch.parse(flags), engine.max_grammar_chars)
+        self.client = vllm_launch.start_client(vllm_flags.parse(flags), engine.max_grammar_chars)
 
     def _hear(self, value: Any) -> None:
         if isinstance(value, MeterWindow):

@@ -21,7 +21,7 @@ from serving.engine.adapter_store import AdapterStore
 from serving.engine.door import AdapterFiles
 from serving.engine.lasting_engine import LastingEngine
 from serving.engine.tiny_model import BUILTIN_BASE, builtin_path, is_builtin, make_builtin
-from serving.engine.vllm_engine import start_vllm
+from serving.engine.vllm_start import start_vllm
 from serving.errors import EngineDown
 from serving.gateway.build import Gateway, build_gateway
 from serving.gateway.listening import answer

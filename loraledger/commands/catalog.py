@@ -68,7 +68,7 @@ def _flag_problems(catalog: Catalog) -> Iterator[str]:
     """What vLLM itself says of the flags that are passed to it; only where it is installed, since it alone knows them."""
     if find_spec("vllm") is None or not any(engine.vllm for engine in catalog.engines):
         return
-    from serving.engine.vllm_launch import flag_problems
+    from serving.engine.vllm_flags import flag_problems
 
     for number, engine in enumerate(catalog.engines):
         for problem in flag_problems(engine):

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 log = logging.getLogger(__name__)
 
 
-@contextmanager
-def guarded(what: str, *args: object) -> Iterator[None]:
+class guarded:
     """An exception inside goes no further: it is logged with `what` it cost, in which `args` are filled in."""
-    try:
-        yield
-    except Exception:
-        log.exception(what, *args)
+
+    __slots__ = ("_args", "_what")
+
+    def __init__(self, what: str, *args: object) -> None:
+        self._what, self._args = what, args
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        log.error(self._what, *self._args, exc_info=error)
+        return True

@@ -24,7 +24,8 @@ def describe(attempt: Attempt, record: UsageRecord, meter: Measured | None) -> N
     """Put an ended attempt's stages and attributes on its trace; those of the record come with the record."""
     trace, facts = attempt.trace, attempt.facts
     trace.set(Attr.REQUEST_STREAM, facts.stream)
-    traceparent(attempt)
+    if not facts.reached_engine:
+        traceparent(attempt)
     if facts.first_token_ns is not None:
         trace.set(Attr.TIME_TO_FIRST_CHUNK, (facts.first_token_ns - facts.arrival_ns) / 1e9)
     trace.set(Attr.RESPONSE_ID, facts.response_id)

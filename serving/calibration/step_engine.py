@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from catalog.model import BaseModelSpec, Engine
 from serving.calibration.phases import Call
-from serving.engine import vllm_launch
+from serving.engine import vllm_flags, vllm_launch
 from serving.step_model.profile import RowWork
 from serving.wire.events import Row, Step
 
@@ -46,7 +46,7 @@ class StepEngine:
 
         from serving.calibration.step_log import LOG, NOWHERE
 
-        arguments = vllm_launch.parse(vllm_launch.server_flags(engine, base_model, model, NOWHERE, EMITTER))
+        arguments = vllm_flags.parse(vllm_flags.server_flags(engine, base_model, model, NOWHERE, EMITTER))
         arguments.scheduler_cls = SCHEDULER
         config = AsyncEngineArgs.from_cli_args(arguments).create_engine_config()
         self._engine: Any = LLMEngine.from_vllm_config(config, disable_log_stats=True)

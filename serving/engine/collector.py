@@ -5,22 +5,19 @@ It must not die quietly: whatever goes wrong with one event is logged and counte
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
 
-from msgspec.structs import replace
-
+from serving.engine.asked_loads import AskedLoad, AskedLoads
 from serving.engine.door import AdapterFiles, LoadTiming
+from serving.engine.waiting import Waiter
 from serving.errors import EventInvalid
 from serving.metering.accounting import Accountant, Measured
 from serving.metering.tally import Tally
 from serving.wire.channel import Held, Message, Receiver
-from serving.wire.events import Bye, Hello, Loaded, LoadSpan, Step
+from serving.wire.events import Bye, Hello, Loaded, Step
 from telemetry.engine_time import AdapterLoad, LoadCause, MeterValue
 
 POLL_S = 0.1
@@ -56,9 +53,8 @@ class Collector:
         self._up = threading.Event()
         self._done = threading.Event()
         self._stop = threading.Event()
-        self._waiting: dict[str, list[_Waiter]] = {}
-        self._loading: dict[str, _Loading] = {}
-        self._asked: dict[tuple[str, int], _Loading] = {}
+        self._waiting: dict[str, list[Waiter[Measured | None]]] = {}
+        self._asked = AskedLoads()
         self._heard_ns = clock()
         self._strangers: frozenset[tuple[str, str]] = frozenset()
         self._ended = False
@@ -125,15 +121,14 @@ class Collector:
 
     async def measured(self, attempt: str, timeout_s: float) -> Measured | None:
         """The figures of an attempt once it has left the engine, which is then forgotten; None after `timeout_s`, or when nothing follows."""
-        waiter = _Waiter()
+        waiter: Waiter[Measured | None] = Waiter()
         with self._lock:
             found = self._take_measured(attempt)
             if found is not None or self._ended:
                 return found
             self._waiting.setdefault(attempt, []).append(waiter)
         try:
-            answer: Measured | None = await waiter.get(timeout_s)
-            return answer
+            return await waiter.get(timeout_s)
         finally:
             with self._lock:
                 _drop(self._waiting, attempt, waiter)
@@ -146,17 +141,17 @@ class Collector:
 
         One load of an adapter at a time. Whatever `do()` raises passes through.
         """
-        loading = _Loading(adapter.hash, cause, _Waiter())
+        load = AskedLoad(adapter.hash, cause, Waiter())
         with self._lock:
             self._accountant.expect(adapter.name, cause, adapter.hash)
-            self._loading[adapter.name] = loading
+            self._asked.begin(adapter.name, load)
         try:
             await do()
-            spans: tuple[LoadSpan, ...] | None = await loading.waiter.get(timeout_s)
+            spans = await load.heard.get(timeout_s)
         finally:
             with self._lock:
                 self._accountant.withdraw(adapter.name)
-                self._loading.pop(adapter.name, None)
+                self._asked.end(adapter.name)
         if spans is None:
             return None
         took = {kind: sum(s.end_ns - s.start_ns for s in spans if s.kind == kind) for kind in ("read", "activate")}
@@ -230,7 +225,8 @@ class Collector:
         except Exception:
             self._fault(f"could not account for {type(message).__name__}")
         if isinstance(message, Loaded | Step):
-            self._note_loads(message.loads)
+            if self.hello is not None:
+                self._asked.hear(message.loads, self.hello)
         elif isinstance(message, Hello):
             self.hello = message
             self._up.set()
@@ -250,18 +246,6 @@ class Collector:
             self._accountant.forget(attempt, claimed=True)
         return found
 
-    def _note_loads(self, spans: tuple[LoadSpan, ...]) -> None:
-        """Remember who asked for a load that is over: it is accounted for later, when idle time is settled."""
-        for span in spans:
-            loading = self._loading.get(span.adapter)
-            if loading is None or self.hello is None:
-                continue
-            loading.spans += (span,)
-            if span.kind == "read":
-                self._asked[span.adapter, span.start_ns - self.hello.mono_ns + self.hello.utc_ns] = loading
-            if span.first:
-                loading.waiter.put(loading.spans)
-
     def _take_values(self, now: int) -> list[MeterValue]:
         known, self._strangers = self._strangers, self._accountant.strangers
         for payer, user in sorted(self._strangers - known):
@@ -274,15 +258,7 @@ class Collector:
         return [*self._accountant.windows(now), *self._take_loads(), *self._accountant.reshared()]
 
     def _take_loads(self) -> list[AdapterLoad]:
-        loads: list[AdapterLoad] = []
-        for load in self._accountant.loads():
-            asked = self._asked.pop((load.adapter, load.start_ns), None)
-            if asked is None:
-                # Nobody asked: the engine itself had to read it again, inside a step.
-                loads.append(replace(load, cause=LoadCause.RELOAD))
-            else:
-                loads.append(replace(load, cause=asked.cause, adapter_hash=asked.hash))
-        return loads
+        return self._asked.told_apart(self._accountant.loads())
 
     def _hand_on(self, values: Sequence[MeterValue]) -> None:
         for value in values:
@@ -302,41 +278,7 @@ class Collector:
         logger.exception("the engine's meter %s", what)
 
 
-@dataclass(slots=True)
-class _Loading:
-    """A load that was asked for, and what of it was heard so far."""
-
-    hash: str
-    cause: LoadCause
-    waiter: _Waiter
-    spans: tuple[LoadSpan, ...] = ()
-
-
-class _Waiter:
-    """Somebody in an event loop who waits for a value from the collector's thread."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._future: asyncio.Future[Any] = self._loop.create_future()
-
-    async def get(self, timeout_s: float) -> Any:
-        try:
-            return await asyncio.wait_for(self._future, timeout_s)
-        except TimeoutError:
-            return None
-
-    def put(self, value: Any) -> None:
-        try:
-            self._loop.call_soon_threadsafe(self._set, value)
-        except RuntimeError:
-            logger.debug("the event loop that waited for a meter value is closed")
-
-    def _set(self, value: Any) -> None:
-        if not self._future.done():
-            self._future.set_result(value)
-
-
-def _drop(waiting: dict[str, list[_Waiter]], key: str, waiter: _Waiter) -> None:
+def _drop(waiting: dict[str, list[Waiter[Measured | None]]], key: str, waiter: Waiter[Measured | None]) -> None:
     left = [other for other in waiting.get(key, ()) if other is not waiter]
     if left:
         waiting[key] = left

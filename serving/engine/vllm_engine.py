@@ -1,7 +1,6 @@
 """The engine door on vLLM, embedded: vLLM's front end in this process, its engine core (scheduler, worker, meter) in one child.
 
-Importing this is cheap; `start_vllm` imports vLLM (some seconds). Nothing is spawned or bound before that, so it works under
-`python -m`, console scripts and the `spawn` start method.
+`serving.engine.vllm_start` starts it.
 """
 
 from __future__ import annotations
@@ -9,26 +8,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
-import tempfile
 import time
-import uuid
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from catalog.model import BaseModelSpec, Engine
+from catalog.model import Engine
 from serving.engine import vllm_launch, vllm_processes, vllm_prompts
 from serving.engine.collector import Collector
 from serving.engine.door import AdapterFiles, EngineState, LoadTiming
-from serving.engine.sessions import Session, Sink
-from serving.engine.vllm_counters import FrontEndTotals
-from serving.engine.vllm_entry import watch_entry, watched
+from serving.engine.sessions import Session
+from serving.engine.vllm_entry import watched
 from serving.engine.vllm_processes import Pulse
-from serving.errors import AdapterLoadFailed, EngineDown, EngineStartFailed
-from serving.metering.accounting import Accountant, Measured
-from serving.step_model.models import StepModel
-from serving.step_model.profile import DEFAULT_PROFILE
-from serving.wire.channel import Receiver
+from serving.errors import AdapterLoadFailed, EngineDown
+from serving.metering.accounting import Measured
 from telemetry.engine_time import LoadCause, SessionEvent
 
 if TYPE_CHECKING:
@@ -36,73 +29,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-HELLO_TIMEOUT_S: Final = 10.0
 LOAD_REPORT_TIMEOUT_S: Final = 2.0
 BYE_TIMEOUT_S: Final = 5.0
 HANG_S: Final = 30.0
 """An engine that neither meters nor answers for so long is taken for dead; no step and no load takes that long."""
-START_LIMIT_S: Final = 1800.0
 LOOK_S: Final = 0.2
-
-
-async def start_vllm(
-    engine: Engine,
-    base_model: BaseModelSpec,
-    home: Path,
-    sink: Sink,
-    *,
-    profile: StepModel = DEFAULT_PROFILE,
-    progress: Callable[[str], None] = lambda _: None,
-    since_ns: int | None = None,
-    delay_s: float = 0.0,
-    start_limit_s: float = START_LIMIT_S,
-    hang_s: float = HANG_S,
-) -> VllmEngine:
-    """Start the engine of that catalog entry; EngineStartFailed when it does not come up within `start_limit_s`.
-
-    `home` takes the built-in model, adapter copies and the engine's log (`engine-<id>.log`). `sink` is called from other
-    threads with every meter window, adapter load, session event and reading of counters. `progress` gets a line per phase.
-    The engine counts as rented since `since_ns` (UTC; now when left out), through `delay_s` seconds before the start begins.
-    """
-    home.mkdir(parents=True, exist_ok=True)
-    words = home / f"engine-{engine.id}.log"
-    totals = FrontEndTotals()
-    session = Session(engine.id, engine.gpu_type, engine.gpu_count, f"eng-{uuid.uuid4().hex[:12]}", sink, totals)
-    session.tell(SessionEvent.STARTED, since_ns or time.time_ns())
-    session.alive = lambda: True
-    # A Unix socket's path must be short, and nobody else may write to it.
-    private = Path(tempfile.mkdtemp(prefix="loraledger-"))
-    address = f"ipc://{private}/meter"
-    collector = Collector(Receiver(address), Accountant(profile, engine.id), sink, heartbeat=session.beat)
-    session.tally = collector.tally
-    collector.start()
-    client: Any = None
-    try:
-        await asyncio.sleep(delay_s)
-        model = await asyncio.to_thread(vllm_launch.model_path, base_model, home, progress)
-        vllm_launch.set_environment(engine, base_model, model, words)
-        flags = vllm_launch.server_flags(engine, base_model, model, address, session.emitter)
-        progress("importing vLLM")
-        arguments = await asyncio.to_thread(vllm_launch.parse, flags)
-        progress("starting the engine")
-        client = await vllm_processes.started(
-            lambda: vllm_launch.start_client(arguments, engine.max_grammar_chars, totals.logger()), start_limit_s
-        )
-        app = await vllm_launch.application(client, arguments)
-        memory = await vllm_launch.memory_use(client, model)
-        if not await asyncio.to_thread(collector.up, HELLO_TIMEOUT_S) or collector.hello is None:
-            raise EngineStartFailed(engine.id, "its meter said nothing", str(words))
-    except BaseException as error:
-        session.alive = lambda: False
-        await _clean_up(client, collector, private)
-        session.tell(SessionEvent.STOPPED, time.time_ns())
-        if isinstance(error, EngineStartFailed) or not isinstance(error, Exception):
-            raise
-        raise EngineStartFailed(engine.id, str(error) or type(error).__name__, str(words)) from error
-    session.tell(SessionEvent.UP, collector.hello.utc_ns)
-    session.alive = lambda: not client.errored
-    watch_entry(client)
-    return VllmEngine(engine, base_model.name, client, app, collector, session, private, memory, hang_s)
 
 
 class VllmEngine:
@@ -273,7 +204,7 @@ class VllmEngine:
         self._stopped = True
         self._pulse.end()
         self._session.alive = lambda: False
-        said_bye = await _clean_up(self._client, self._collector, self._private)
+        said_bye = await clean_up(self._client, self._collector, self._private)
         self._session.count(final=said_bye)
         self._session.tell(SessionEvent.STOPPED, time.time_ns())
 
@@ -316,8 +247,8 @@ class VllmEngine:
             raise AdapterLoadFailed(adapter.name, str(adapter.path), fact) from error
 
 
-async def _clean_up(client: Any, collector: Collector, private: Path) -> bool:
-    """Whether the engine ended with a word."""
+async def clean_up(client: Any, collector: Collector, private: Path) -> bool:
+    """End an engine that was started, as far as it got; whether it ended with a word."""
     said_bye = False
     try:
         if client is not None:

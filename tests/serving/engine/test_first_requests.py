@@ -17,8 +17,9 @@ pytest.importorskip("vllm")
 
 from billing.close.counters import Counted, explain
 from catalog.model import BaseModelSpec, Engine
-from serving.engine.vllm_engine import VllmEngine, start_vllm
-from serving.engine.vllm_launch import flag_problems
+from serving.engine.vllm_engine import VllmEngine
+from serving.engine.vllm_flags import flag_problems
+from serving.engine.vllm_start import start_vllm
 from serving.errors import EngineStartFailed
 from serving.protocol.flag_words import plain
 from telemetry.engine_time import EngineCounters, EngineValue

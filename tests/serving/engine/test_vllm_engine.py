@@ -19,7 +19,8 @@ pytest.importorskip("vllm")
 from billing.close.counters import Counted, explain
 from catalog.model import BaseModelSpec, Engine
 from serving.engine.door import AdapterFiles
-from serving.engine.vllm_engine import VllmEngine, start_vllm
+from serving.engine.vllm_engine import VllmEngine
+from serving.engine.vllm_start import start_vllm
 from serving.errors import AdapterLoadFailed, EngineStartFailed
 from serving.metering.accounting import Measured
 from telemetry.engine_time import (

@@ -21,7 +21,8 @@ from serving.attempt.catalog_source import CatalogSource
 from serving.engine.adapter_store import AdapterStore
 from serving.engine.door import AdapterFiles
 from serving.engine.tiny_model import TinyModel, builtin_path
-from serving.engine.vllm_engine import VllmEngine, start_vllm
+from serving.engine.vllm_engine import VllmEngine
+from serving.engine.vllm_start import start_vllm
 from serving.gateway.build import Gateway, build_gateway
 from telemetry.engine_time import EngineValue
 from telemetry.metrics import Metrics
