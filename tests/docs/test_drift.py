@@ -106,6 +106,27 @@ MADE = {"catalog.yaml", "profile.json", "spool.jsonl"}
 """Files that commands write or that people have."""
 
 
+def test_every_function_that_a_page_names_by_its_module_exists() -> None:
+    modules: dict[str, str] = {}
+    for room in ROOMS:
+        for path in (ROOT / room).rglob("*.py"):
+            modules[path.stem] = modules.get(path.stem, "") + path.read_text()
+    named = {
+        name
+        for words in found(r"`(?!loraledger\.|gen_ai\.|http\.|url\.)(?:[a-z_]+\.)*([a-z_]+\.\w+)\b[^`/]*`").values()
+        for name in words
+    }
+    known = {
+        name for name in named if name.split(".")[0] in modules and name.split(".")[1] not in {"py", "yaml", "json"}
+    }
+    known -= {"prices.gpu_hours", "tenant_cost.revenue"}  # a field of the catalog, a column
+    assert len(known) > 10
+    defined = r"^(?:class|def|async def) {0}\b|^{0}\b ?[:=]"
+    assert {
+        n for n in known if not re.search(defined.format(n.split(".")[1]), modules[n.split(".")[0]], re.MULTILINE)
+    } == set()
+
+
 def test_every_link_of_a_page_leads_somewhere() -> None:
     gone = {
         page: [
@@ -130,3 +151,21 @@ def test_the_pages_are_all_in_the_readme() -> None:
     pages = {path for path in PAGES if re.fullmatch(r"docs/[\w-]+\.md", path)}
     assert pages - set(re.findall(r"\]\((docs/[\w-]+\.md)", PAGES["README.md"])) == set()
     assert len(TEXT) > 100_000
+
+
+def test_the_lives_of_an_attempt_and_of_a_nanosecond_pass_no_file_twice() -> None:
+    """That each file exists is held above."""
+    page = PAGES["docs/architecture.md"]
+    lives = page[page.index("## The life of one attempt") : page.index("## Exactness")]
+    stops = re.findall(r"`([\w/]+\.(?:py|sql))`", lives)
+    assert len(stops) > 40
+    assert sorted(set(stops)) == sorted(stops)
+
+
+def test_the_page_of_architecture_has_every_room_and_folder() -> None:
+    page = PAGES["docs/architecture.md"]
+    for room in ("serving", "billing"):
+        inside = page.split(f"### Inside `{room}`")[1].split("##")[0]
+        listed = re.findall(r"^\| `(\w+)` \|", inside, re.MULTILINE)
+        assert sorted(listed) == sorted(path.parent.name for path in (ROOT / room).glob("*/__init__.py"))
+    assert set(ROOMS) == set(re.findall(r"^\| `(\w+)` \|", page.split("### Inside")[0], re.MULTILINE))
