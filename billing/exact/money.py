@@ -9,6 +9,7 @@ from math import lcm
 from typing import Final
 
 from billing.errors import AmountInvalid
+from catalog import apportionment
 
 COST_QUANTUM: Final = Decimal(1).scaleb(-18)
 """Smallest step of an unrounded cost: a price with 6 decimals times a quantity with 12."""
@@ -83,22 +84,13 @@ def plain(amount: Decimal, places: int) -> str:
 def deal(units: int, weights: Sequence[int]) -> list[int]:
     """Split whole `units` by weight with the largest-remainder rule; ties go to the earlier weight, parts sum to `units`.
 
-    Zero weights get nothing. A negative total is split like its positive and negated. AmountInvalid when a weight is
-    negative, or when there is something to split and nobody to take it.
+    AmountInvalid when a weight is negative, or when there is something to split and nobody to take it.
     """
     if min(weights, default=0) < 0:
         raise AmountInvalid(f"could not split {units}: weight {min(weights)} is negative")
-    whole = sum(weights)
-    if not whole:
-        if units:
-            raise AmountInvalid(f"could not split {units}: all {len(weights)} weights are zero")
-        return [0] * len(weights)
-    sign = -1 if units < 0 else 1
-    parts, remainders = zip(*(divmod(abs(units) * weight, whole) for weight in weights), strict=True)
-    dealt = list(parts)
-    for index in sorted(range(len(weights)), key=lambda i: -remainders[i])[: abs(units) - sum(parts)]:
-        dealt[index] += 1
-    return [sign * part for part in dealt]
+    if units and not any(weights):
+        raise AmountInvalid(f"could not split {units}: all {len(weights)} weights are zero")
+    return apportionment.deal(units, weights)
 
 
 def allocate(amount: Decimal, weights: Sequence[int | Decimal], quantum: Decimal) -> list[Decimal]:

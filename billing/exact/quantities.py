@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Final, TypeVar
 
 from billing.errors import AmountInvalid
+from catalog.apportionment import top_up
 
 K = TypeVar("K", bound=Hashable)
 
@@ -27,13 +28,11 @@ def deal_gpu_hours(parts_ns: Mapping[K, int], gpu_count: int) -> dict[K, Decimal
     Each part is its own exact quantity cut to 12 decimals, plus at most one step: steps left over go to the largest
     cut-off fractions, ties to the earlier part. A part of 0 ns gets 0. AmountInvalid when a part is negative.
     """
-    cut = {key: divmod(_eighteenths(ns, gpu_count), 18) for key, ns in parts_ns.items()}
-    whole = _half_even(_eighteenths(sum(parts_ns.values()), gpu_count))
-    dealt = {key: steps for key, (steps, _) in cut.items()}
-    largest_first = sorted(cut, key=lambda key: -cut[key][1])
-    for key in largest_first[: whole - sum(dealt.values())]:
-        dealt[key] += 1
-    return {key: _quantity(steps) for key, steps in dealt.items()}
+    exact = [divmod(_eighteenths(ns, gpu_count), 18) for ns in parts_ns.values()]
+    steps = [whole for whole, _ in exact]
+    if left := _half_even(_eighteenths(sum(parts_ns.values()), gpu_count)) - sum(steps):
+        top_up(steps, [rest for _, rest in exact], left)
+    return dict(zip(parts_ns, map(_quantity, steps), strict=True))
 
 
 def _eighteenths(ns: int, gpu_count: int) -> int:

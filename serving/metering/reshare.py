@@ -13,8 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from catalog.apportionment import deal
 from catalog.durations import HOUR_NS
-from serving.step_model.linear import Curve, deal
+from serving.step_model.linear import Curve
 from serving.step_model.models import StepModel, own_curves, split_step
 from serving.step_model.profile import RowWork
 from telemetry.usage import UNKNOWN_TENANT

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from catalog.apportionment import deal
 from serving.metering.attempts import Attempts, Request
 from serving.metering.loads import is_cold
 from serving.metering.tiles import StepRun
 from serving.metering.windows import WindowBook
-from serving.step_model.linear import RowShare, deal
+from serving.step_model.linear import RowShare
 from serving.step_model.models import StepModel, split_step
 from serving.step_model.profile import RowWork
 from serving.wire.events import LoadSpan

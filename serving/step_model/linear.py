@@ -15,9 +15,10 @@ from collections.abc import Sequence
 from math import lcm
 from typing import NamedTuple
 
+from catalog.apportionment import deal
 from serving.step_model.profile import METHOD, Profile, RowWork
 
-__all__ = ["METHOD", "Curve", "RowShare", "RowWork", "deal", "own_curves", "split_step"]
+__all__ = ["METHOD", "Curve", "RowShare", "RowWork", "own_curves", "split_step"]
 
 
 class Curve(NamedTuple):
@@ -34,36 +35,6 @@ class RowShare(NamedTuple):
     base_ns: int
     adapter_ns: int
     recompute_ns: int
-
-
-def deal(total: int, weights: Sequence[int], keys: Sequence[str] | None = None) -> list[int]:
-    """Share `total` so that the parts add up to it exactly; what is left goes to the largest fractions.
-
-    Ties go to the smaller key, then to the earlier part. Equal weights differ by at most 1; no weight gets nothing,
-    unless no part has any: then all get the same.
-    """
-    whole = sum(weights)
-    if whole == 0:
-        weights = [1] * len(weights)
-        whole = len(weights)
-    parts: list[int] = []
-    rests: list[int] = []
-    for weight in weights:
-        part, rest = divmod(total * weight, whole)
-        parts.append(part)
-        rests.append(rest)
-    if left := total - sum(parts):
-        last = sorted(rests, reverse=True)[left - 1]
-        ties: list[tuple[str, int]] = []
-        for i, rest in enumerate(rests):
-            if rest > last:
-                parts[i] += 1
-                left -= 1
-            elif rest == last:
-                ties.append((keys[i] if keys else "", i))
-        for _, i in sorted(ties)[:left]:
-            parts[i] += 1
-    return parts
 
 
 def adapter_rows(rows: Sequence[RowWork]) -> dict[str, int]:

@@ -16,7 +16,8 @@ from dataclasses import asdict, dataclass, fields
 from math import comb, factorial, lcm
 from typing import Any, ClassVar, Final, NamedTuple
 
-from serving.step_model.linear import Curve, RowShare, adapter_rows, deal
+from catalog.apportionment import deal
+from serving.step_model.linear import Curve, RowShare, adapter_rows
 from serving.step_model.profile import ProfileInvalid, RowWork
 
 METHOD: Final = "engine-step/2"

@@ -21,6 +21,7 @@ PURE_MONEY = (
     "billing/cost/attribution.py",
     "billing/invoice/rating.py",
     "billing/invoice/invoice.py",
+    "catalog/apportionment.py",
     "catalog/tariff.py",
     "serving/policy/budgets.py",
     "serving/policy/charges.py",

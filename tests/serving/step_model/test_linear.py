@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from serving.step_model.linear import RowShare, RowWork, deal, split_step
+from serving.step_model.linear import RowShare, RowWork, split_step
 from serving.step_model.profile import DEFAULT_PROFILE, Profile
 
 COSTS = st.integers(0, 10**10)
@@ -142,13 +142,6 @@ def test_prediction_is_the_sum_of_the_pots() -> None:
             for _ in range(order.randrange(1, 9))
         ]
         assert abs(DEFAULT_PROFILE.predict_ns(rows) - sum(weights(rows, DEFAULT_PROFILE)) / 1000) <= Fraction(1, 2)
-
-
-def test_what_is_left_goes_to_the_largest_fraction_then_the_smaller_key() -> None:
-    assert deal(10, [1, 1, 1], ["c", "a", "b"]) == [3, 4, 3]
-    assert deal(7, [5, 3]) == [4, 3]
-    assert deal(5, [0, 0]) == [3, 2]
-    assert deal(0, []) == []
 
 
 def test_time_without_rows_is_refused() -> None:
