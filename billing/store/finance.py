@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
 from datetime import datetime
 from decimal import Decimal
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from catalog import tariff
 from catalog.durations import DAY_NS, HOUR_NS
 from catalog.model import Catalog, CostPlus
 from catalog.months import month_of, to_datetime
+from telemetry.ledger_snapshot import LedgerSnapshot, Standing, TenantFigures
 from telemetry.names import EventName
 
 
@@ -86,21 +88,20 @@ def publish_snapshot(ledger: Ledger, catalog: Catalog, path: Path, now: datetime
     """Write the gateway's ledger figures to `path` in one rename; a reader sees the old file or the new one, never half."""
     # Read before the charges: what is derived in between is then in them and not said to be, which errs on the dear side.
     counted = _counted(ledger, catalog, now)
-    figures = {
-        "published_at": now.isoformat(),
-        "ledger": _standing(ledger, catalog, now),
-        "tenants": _snapshot(ledger, catalog, now),
-        "counted": counted,
-        "charged_until": _charged_until(ledger, now),
-    }
-    text = json.dumps(figures, indent=1, sort_keys=True)
+    figures = LedgerSnapshot(
+        published_at=now,
+        tenants=_tenants(ledger, catalog, now),
+        ledger=_standing(ledger, catalog, now),
+        counted=counted,
+        charged_until=_charged_until(ledger, now),
+    )
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.write_text(text + "\n", encoding="utf-8")
+    draft.write_text(figures.to_json() + "\n", encoding="utf-8")
     draft.replace(path)
 
 
-def _standing(ledger: Ledger, catalog: Catalog, now: datetime) -> dict[str, int]:
+def _standing(ledger: Ledger, catalog: Catalog, now: datetime) -> Standing:
     """What should be 0: all that is open in quarantine; record gaps since the oldest open month began; how late its close is;
     rented time of the running month that the price book has no price for."""
     now_ns = to_ns(now)
@@ -113,12 +114,12 @@ def _standing(ledger: Ledger, catalog: Catalog, now: datetime) -> dict[str, int]
         for row in ledger.read("unpriced_time", {"start_ns": start_ns, "end_ns": end_ns})
         if tariff.gpu_price(catalog.price_books, row["gpu_type"], to_ns(row["hour"]), now) is None
     ]
-    return {
-        "quarantine_records": sum(count for _, count in waiting(ledger, 0, now_ns)),
-        "record_gaps": sum(stream_gaps(ledger, since_ns, now_ns).values()),
-        "close_overdue_ns": overdue_ns(oldest, now_ns),
-        "price_missing_ns": sum(unpriced),
-    }
+    return Standing(
+        quarantine_records=sum(count for _, count in waiting(ledger, 0, now_ns)),
+        record_gaps=sum(stream_gaps(ledger, since_ns, now_ns).values()),
+        close_overdue_ns=overdue_ns(oldest, now_ns),
+        price_missing_ns=sum(unpriced),
+    )
 
 
 def _running(catalog: Catalog, now: datetime) -> dict[str, str]:
@@ -126,7 +127,7 @@ def _running(catalog: Catalog, now: datetime) -> dict[str, str]:
     return {tenant.id: month_of(to_ns(now), tenant.time_zone) for tenant in catalog.tenants}
 
 
-def _counted(ledger: Ledger, catalog: Catalog, now: datetime) -> dict[str, list[tuple[int, int]]]:
+def _counted(ledger: Ledger, catalog: Catalog, now: datetime) -> dict[str, tuple[tuple[int, int], ...]]:
     """By gateway process, which attempts of the last day are in the figures: ranges [first, last] of their numbers.
 
     A gateway asks only about what it settled shortly before; without a budget in the catalog, none asks.
@@ -139,19 +140,17 @@ def _counted(ledger: Ledger, catalog: Catalog, now: datetime) -> dict[str, list[
         "by_time": [tenant.id for tenant in budgeted if isinstance(tenant.plan, CostPlus)],
         "start_ns": to_ns(now) - DAY_NS,
     }
-    ranges: dict[str, list[tuple[int, int]]] = {}
-    for row in ledger.read("counted_attempts", asked):
-        ranges.setdefault(row["emitter"], []).append((row["from_seq"], row["to_seq"]))
-    return ranges
+    by_emitter = groupby(ledger.read("counted_attempts", asked), itemgetter("emitter"))
+    return {emitter: tuple((row["from_seq"], row["to_seq"]) for row in rows) for emitter, rows in by_emitter}
 
 
-def _charged_until(ledger: Ledger, now: datetime) -> str:
+def _charged_until(ledger: Ledger, now: datetime) -> datetime:
     """Up to when costs are derived: what ended well before this and is not counted never came."""
     until_ns = ledger.read("charged_until", {})[0]["until_ns"]
-    return to_datetime(min(until_ns, to_ns(now))).isoformat()
+    return to_datetime(min(until_ns, to_ns(now)))
 
 
-def _snapshot(ledger: Ledger, catalog: Catalog, now: datetime) -> dict[str, dict[str, str | None]]:
+def _tenants(ledger: Ledger, catalog: Catalog, now: datetime) -> dict[str, TenantFigures]:
     months = _running(catalog, now)
     rows = {(month, row["tenant"]): row for month in set(months.values()) for row in demo_table(ledger, month)}
     budgets = Counter[str]()
@@ -163,18 +162,23 @@ def _snapshot(ledger: Ledger, catalog: Catalog, now: datetime) -> dict[str, dict
         for engine, price in zip(catalog.engines, prices, strict=True)
         if price is not None
     )
-    out: dict[str, dict[str, str | None]] = {}
+    out: dict[str, TenantFigures] = {}
     for tenant, month in sorted(months.items()):
         row = rows.get((month, tenant))
         unit = ratio(row["cost"] * 1_000_000, Decimal(row["output_tokens"]), 6) if row else None
         memory = ratio(product(per_hour, Decimal(budgets[tenant])), Decimal(budgets.total()), 6)
-        revenue = "0" if row is None else None if row["revenue"] is None else plain(row["revenue"], 18)
-        out[tenant] = {
-            "cost_per_million_tokens": None if unit is None else plain(unit, 6),
-            "memory_cost_per_hour": plain(memory or Decimal(0), 6),
-            "cost": plain(row["cost"], 18) if row else "0",
-            "revenue": revenue,
-            "month": month,
-            "charged": revenue,
-        }
+        revenue = _exact(row["revenue"], 18) if row else Decimal(0)
+        out[tenant] = TenantFigures(
+            cost_per_million_tokens=_exact(unit, 6),
+            memory_cost_per_hour=_exact(memory or Decimal(0), 6),
+            cost=_exact(row["cost"], 18) if row else Decimal(0),
+            revenue=revenue,
+            month=month,
+            charged=revenue,
+        )
     return out
+
+
+def _exact(amount: Decimal | None, places: int) -> Decimal | None:
+    """The amount with that many decimals; AmountInvalid if digits would be lost."""
+    return None if amount is None else Decimal(plain(amount, places))

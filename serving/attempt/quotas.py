@@ -9,12 +9,13 @@ from fractions import Fraction
 from catalog.durations import SECOND_NS
 from catalog.model import Catalog, Engine, Quotas, Tenant
 from serving.attempt.clock import Clock
-from serving.attempt.snapshot import Snapshot, SnapshotFile
+from serving.attempt.snapshot import SnapshotFile
 from serving.policy import admission
 from serving.policy.admission import Ask, Demand, Load, Misfit
 from serving.policy.budgets import Account, Published
 from serving.policy.charges import Terms
 from serving.protocol.errors import never_fits, over_quota
+from telemetry.ledger_snapshot import LedgerSnapshot
 from telemetry.usage import UsageRecord
 
 
@@ -42,7 +43,7 @@ class QuotaDesk:
         self._engine, self._hold_ns = engine, hold_ns
         self._loads: dict[str, Load] = {}
         self._accounts: dict[str, tuple[Terms, Account]] = {}
-        self._snapshot: Snapshot | None = None
+        self._snapshot: LedgerSnapshot | None = None
 
     def admit(
         self, catalog: Catalog, tenant: Tenant, demand: Demand, seq: int, output_field: str = "max_tokens"
@@ -136,10 +137,11 @@ class QuotaDesk:
 
     def _tell(self, tenant: str, account: Account) -> None:
         snapshot = self._snapshot
-        if snapshot is None or tenant not in snapshot.month or tenant not in snapshot.charged:
+        figures = snapshot.tenants.get(tenant) if snapshot is not None else None
+        if snapshot is None or figures is None or figures.month is None or figures.charged is None:
             return
         until = snapshot.charged_until or snapshot.published_at
         # A publisher whose clock is ahead must not make charges of this minute look forgotten.
         at_ns = min(int(until.timestamp()) * SECOND_NS, self._clock.utc_ns())
-        charged = Fraction(snapshot.charged[tenant])
-        account.learn(Published(at_ns, snapshot.month[tenant], charged, snapshot.counted.get(self._emitter, ())))
+        counted = snapshot.counted.get(self._emitter, ())
+        account.learn(Published(at_ns, figures.month, Fraction(figures.charged), counted))

@@ -9,9 +9,10 @@ from typing import Final
 from catalog.durations import SECOND_NS
 from catalog.model import Catalog, Engine
 from serving.attempt.quotas import QuotaDesk
-from serving.attempt.snapshot import Snapshot, SnapshotFile
+from serving.attempt.snapshot import SnapshotFile
 from serving.engine.door import EngineState
 from serving.engine.gpu_memory import DeviceMemory, Devices
+from telemetry.ledger_snapshot import LedgerSnapshot
 from telemetry.metrics import Metrics
 from telemetry.names import (
     BUDGET_USED,
@@ -107,22 +108,23 @@ def refresh(
         _ledger(metrics, figures)
 
 
-def _ledger(metrics: Metrics, figures: Snapshot) -> None:
+def _ledger(metrics: Metrics, figures: LedgerSnapshot) -> None:
     """What the ledger said; what it did not say is not there, since 0 would read as well."""
-    by_tenant = (
-        (COST_PER_MTOK, figures.cost_per_mtok),
-        (MEMORY_COST, figures.memory_cost_per_hour),
-        (TENANT_COST, figures.cost),
-        (TENANT_REVENUE, figures.revenue),
-    )
-    for metric, amounts in by_tenant:
-        for tenant, amount in amounts.items():
-            metrics.set(metric, float(amount), tenant=tenant)
+    for tenant, row in figures.tenants.items():
+        amounts = (
+            (COST_PER_MTOK, row.cost_per_million_tokens),
+            (MEMORY_COST, row.memory_cost_per_hour),
+            (TENANT_COST, row.cost),
+            (TENANT_REVENUE, row.revenue),
+        )
+        for metric, amount in amounts:
+            if amount is not None:
+                metrics.set(metric, float(amount), tenant=tenant)
     alone = (
-        (QUARANTINE, figures.quarantine_records, 1),
-        (RECORD_GAPS, figures.record_gaps, 1),
-        (CLOSE_OVERDUE, figures.close_overdue_ns, SECOND_NS),
-        (PRICE_MISSING, figures.price_missing_ns, SECOND_NS),
+        (QUARANTINE, figures.ledger.quarantine_records, 1),
+        (RECORD_GAPS, figures.ledger.record_gaps, 1),
+        (CLOSE_OVERDUE, figures.ledger.close_overdue_ns, SECOND_NS),
+        (PRICE_MISSING, figures.ledger.price_missing_ns, SECOND_NS),
     )
     for metric, count, unit in alone:
         if count is not None:
