@@ -29,7 +29,7 @@ async def close(services: Services, attempt: Attempt, answer: Answer) -> None:
     if attempt.closed:
         return
     attempt.closed = True
-    facts = attempt.facts
+    facts, key = attempt.facts, attempt.facts.attempt_key
     attempt.end(Status.SERVER_ERROR, ErrorType.ENGINE_ERROR)
     attempt.note_reply(answer.status, answer.reply)
     meter, computed, record = None, facts.reached_engine, None
@@ -38,17 +38,17 @@ async def close(services: Services, attempt: Attempt, answer: Answer) -> None:
     finally:
         try:
             record = usage_record(facts, meter, computed)
-            durable = _book(services, attempt, record, meter)
+            durable = _book(services, attempt, key, record, meter)
         finally:
-            _give_back(services, attempt, meter, record)
-    await _on_disk(durable, facts.attempt_key, services.durable_timeout_s)
+            _give_back(services, attempt, key, meter, record)
+    await _on_disk(durable, key, services.durable_timeout_s)
     if meter is not None and meter.cached_tokens is not None:
         answer.restate(meter.cached_tokens)
 
 
-def _book(services: Services, attempt: Attempt, record: UsageRecord, meter: Measured | None) -> Future[None]:
+def _book(services: Services, attempt: Attempt, key: str, record: UsageRecord, meter: Measured | None) -> Future[None]:
     """Hand the record to the disk, and tell the decision log, the trace and the metrics, each of which may fail by itself."""
-    facts, key = attempt.facts, record.attempt_key
+    facts = attempt.facts
     if problems := record.problems():
         log.error("record %s contradicts itself: %s", key, "; ".join(problems))
     # Before the record, since lines reach the disk in order: where the record is, the decision is too.
@@ -65,17 +65,19 @@ def _book(services: Services, attempt: Attempt, record: UsageRecord, meter: Meas
     return durable
 
 
-def _give_back(services: Services, attempt: Attempt, meter: Measured | None, record: UsageRecord | None) -> None:
+def _give_back(
+    services: Services, attempt: Attempt, key: str, meter: Measured | None, record: UsageRecord | None
+) -> None:
     """Let go of what the attempt held."""
     facts = attempt.facts
     if attempt.held is not None:
-        with guarded("attempt %s: its adapter could not be given back", facts.attempt_key):
+        with guarded("attempt %s: its adapter could not be given back", key):
             services.residency.release(attempt.held.files.served_name)
     if attempt.ask is not None and attempt.tenant is not None:
         used = meter.input_tokens + meter.output_tokens if meter is not None else None
         if not facts.reached_engine:
             used = 0
-        with guarded("attempt %s: its quotas could not be given back", facts.attempt_key):
+        with guarded("attempt %s: its quotas could not be given back", key):
             services.quotas.settle(attempt.tenant, attempt.ask, used, facts.seq, record)
 
 

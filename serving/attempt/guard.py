@@ -19,7 +19,7 @@ class guarded:
         pass
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
-        if not isinstance(error, Exception):
+        if error is None or not isinstance(error, Exception):
             return False
         log.error(self._what, *self._args, exc_info=error)
         return True

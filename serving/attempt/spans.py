@@ -15,7 +15,7 @@ def traceparent(attempt: Attempt) -> str:
     """The W3C header for what the attempt calls: below its GenAI client span, once it is routed."""
     facts = attempt.facts
     if facts.routed:
-        with guarded("attempt %s: its client span could not be begun", facts.attempt_key):
+        with guarded("request %s: its client span could not be begun", facts.request_id):
             attempt.trace.client(facts.operation, facts.model)
     return attempt.trace.traceparent
 

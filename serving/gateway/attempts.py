@@ -110,8 +110,11 @@ class Attempts:
 
     async def close(self, attempt: Attempt, answer: Answer) -> None:
         """Book an attempt; see `serving.attempt.closing`."""
-        with _listed(self._closing), guarded("attempt %s could not be closed", attempt.facts.attempt_key):
-            await close(self._services, attempt, answer)
+        with _listed(self._closing):
+            try:
+                await close(self._services, attempt, answer)
+            except Exception:
+                log.exception("attempt %s could not be closed", attempt.facts.attempt_key)
 
     def open_for_nobody(self) -> Attempt:
         """The attempt that stands for many without a good key."""
