@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from bench.truth.reshare import Hit, reshare
 from bench.truth.sets import TruthSet
 from serving.calibration.phases import Call
-from serving.metering.reshare import Hit, reshare
 from serving.step_model.linear import split_step
 from serving.step_model.profile import Profile, RowWork
 

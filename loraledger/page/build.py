@@ -137,7 +137,6 @@ def _cold(starts: Sequence[Row], waits: Sequence[Row], promise_ms: float) -> tup
             loads=row["loads"],
             ahead=row["ahead"],
             engine_median_ms=row["engine_median_ns"] / 1e6,
-            engine_max_ms=row["engine_max_ns"] / 1e6,
             engine_sum_ms=row["engine_sum_ns"] / 1e6,
             waits_ms=tuple(by_adapter[row["adapter"]]),
             late=sum(wait > promise_ms for wait in by_adapter[row["adapter"]]),

@@ -128,7 +128,6 @@ class Cold:
     loads: int
     ahead: int
     engine_median_ms: float
-    engine_max_ms: float
     engine_sum_ms: float
     waits_ms: tuple[float, ...]
     late: int

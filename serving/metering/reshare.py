@@ -9,14 +9,12 @@ that used them so far; a later user takes its part from each of the earlier ones
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from catalog.apportionment import deal
 from catalog.durations import HOUR_NS
 from serving.step_model.linear import Curve
-from serving.step_model.models import StepModel, own_curves, split_step
 from serving.step_model.profile import RowWork
 from telemetry.usage import UNKNOWN_TENANT
 
@@ -26,13 +24,6 @@ MOST_USERS: Final = 64
 """Among how many attempts a prefix is dealt, its payer included; who comes later carries nothing of it."""
 KEEP_NS: Final = HOUR_NS
 """How long after it began to compute a payer's prefix is dealt anew to who uses it."""
-
-
-class Hit(NamedTuple):
-    """A request found its first `tokens` tokens already computed by request `payer`."""
-
-    payer: str
-    tokens: int
 
 
 class PrefixBook:
@@ -88,29 +79,6 @@ class PrefixBook:
             if len(self._paid) <= self._most_payers and oldest.began_ns + self._keep_ns >= at_ns:
                 break
             self._paid.popitem(last=False)
-
-
-def reshare(
-    steps: Iterable[tuple[int, Sequence[RowWork]]], hits: Mapping[str, Hit], profile: StepModel
-) -> dict[str, int]:
-    """The same for steps and hits that are all known: nanoseconds by request (`RowWork.key`), which add up to 0.
-
-    `steps` are (net time, rows) of the steps in which the payers ran, `hits` is by the request that hit. Users of different
-    lengths of one prefix pay only for what they used. A payer that itself hit another's prefix pays on for what it computed.
-    """
-    payers = {hit.payer for hit in hits.values()}
-    book = PrefixBook(most_payers=len(payers), most_users=len(hits) + 1)
-    for duration_ns, rows in steps:
-        if any(row.prefill and row.key in payers for row in rows):
-            shares = split_step(duration_ns, rows, profile)
-            for row, share, curve in zip(rows, shares, own_curves(rows, profile), strict=True):
-                if row.prefill and row.key in payers:
-                    book.paid(row.key, "", row, curve, sum(share), 0)
-    lines = dict.fromkeys([*hits, *(hit.payer for hit in hits.values())], 0)
-    for user, hit in hits.items():
-        for request, ns in book.used(user, "", hit.payer, 0, hit.tokens, 0).items():
-            lines[request] += ns
-    return lines
 
 
 class _Chunk(NamedTuple):

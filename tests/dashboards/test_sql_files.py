@@ -16,8 +16,9 @@ from billing.store.cost.tenant_cost import write_tenant_cost
 from billing.store.intake.ingest import ingest
 from billing.store.intake.usage import book_spans
 from catalog.model import Catalog
-from dashboards.sql_files import expand_macros, sql_queries
+from dashboards.sql_files import sql_queries
 from telemetry.engine_time import SessionEvent
+from tests.dashboards.macros import expand_macros
 
 if TYPE_CHECKING:
     from tests.conftest import Traffic

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from billing.exact.periods import BillingMonth
-from dashboards.sql_files import expand_macros, sql_queries
+from dashboards.sql_files import sql_queries
 from loraledger.books import Books
 from loraledger.recording import read_recording, shift
 from loraledger.settings import Settings
+from tests.dashboards.macros import expand_macros
 
 ROOT = Path(__file__).parents[2]
 NOTHING_TO_SHOW = {"quarantine_reasons"}

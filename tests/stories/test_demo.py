@@ -20,6 +20,7 @@ from billing.close.reconcile import OWNERS
 from dashboards import queries, sql_files
 from loraledger.books import Books
 from loraledger.settings import Settings
+from tests.dashboards.macros import expand_macros
 
 ROOT = Path(__file__).parents[2]
 ORDINARY = 48
@@ -146,7 +147,7 @@ def test_every_sql_of_a_board_runs_on_the_ledger_the_demo_left(demo: Demo) -> No
     end = datetime.now(UTC)
     with Books.of(settings).open() as ledger:
         rows = {
-            name: len(ledger.ask(sql_files.expand_macros(sql, end - timedelta(days=1), end)).rows)
+            name: len(ledger.ask(expand_macros(sql, end - timedelta(days=1), end)).rows)
             for name, sql in sql_files.sql_queries().items()
         }
     assert rows

@@ -17,10 +17,10 @@ from typing import Any, Final
 
 import pytest
 
-from billing.focus.check import faults, read_csv
 from billing.store.clickhouse import Ledger
 from billing.store.focus import focus_file
 from catalog.model import Catalog
+from tests.billing.focus.check import faults, read_csv
 
 TOOLS = Path(__file__).parents[3] / ".venv-tools"
 TOOLKIT = TOOLS / "focus-toolkit" / "bin" / "focus-toolkit"

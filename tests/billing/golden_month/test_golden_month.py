@@ -21,7 +21,6 @@ from pypdf import PdfReader
 
 from billing.cost.facts import NotConserved
 from billing.exact.quantities import GPU_HOUR_QUANTUM
-from billing.focus.check import faults, read_csv
 from billing.invoice.explain import explain_request
 from billing.invoice.invoice import Invoice
 from billing.invoice.plans import ChargeKind
@@ -37,6 +36,7 @@ from billing.store.invoice.postings import posting_faults, postings
 from telemetry import engine_time
 from telemetry.names import EventName
 from telemetry.otlp import LineInvalid, parse_line
+from tests.billing.focus.check import faults, read_csv
 
 if TYPE_CHECKING:
     from tests.billing.golden_month.conftest import Golden

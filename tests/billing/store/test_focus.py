@@ -12,12 +12,12 @@ import pyarrow.parquet
 import pytest
 
 from billing.errors import ExportInvalid
-from billing.focus.check import faults, read_csv, split_faults, sum_faults
 from billing.store.clickhouse import Ledger
 from billing.store.focus import focus_file, focus_rows, write_charges
 from billing.store.invoice.invoices import issued, write_drafts
 from billing.store.invoice.issuing import issued_credit_notes
 from catalog.model import Catalog
+from tests.billing.focus.check import faults, read_csv, split_faults, sum_faults
 
 MONTHS = ("2026-09", "2026-10")
 LATER = datetime(2026, 11, 20, tzinfo=UTC)

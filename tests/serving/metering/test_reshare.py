@@ -9,8 +9,9 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench.truth.reshare import Hit, reshare
 from catalog.apportionment import deal
-from serving.metering.reshare import Hit, PrefixBook, reshare
+from serving.metering.reshare import PrefixBook
 from serving.step_model.models import StepModel, own_curves, split_step
 from serving.step_model.profile import DEFAULT_PROFILE, Profile, RowWork
 from serving.step_model.roofline import GemmProfile
