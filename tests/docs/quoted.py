@@ -131,7 +131,7 @@ QUOTED: Final = {
         if (RESTARTS.first_s, RESTARTS.most_s, RESTARTS.spread) == (0.5, 60, 0.5)
         else f"{RESTARTS}",
         f"{word(RESTARTS.steady_s, 60)} minutes of life",
-        "not up half an hour after its start" if vllm_start.START_LIMIT_S == 1800 else f"{vllm_engine.START_LIMIT_S}",
+        "not up half an hour after its start" if vllm_start.START_LIMIT_S == 1800 else f"{vllm_start.START_LIMIT_S}",
     ],
     "docs/catalog.md": [
         f"at most {whole(strict_yaml.MAX_BYTES, 1 << 20)} MiB, one document, {strict_yaml.MAX_DEPTH} levels, {strict_yaml.MAX_NODES:,} values",
@@ -211,7 +211,7 @@ QUOTED: Final = {
     "docs/decisions/0013-the-gateway-replaces-its-engine.md": [
         f"when for {whole(vllm_engine.HANG_S)} s its meter said nothing",
         f"after {word(vllm_processes.QUIET_S)} quiet seconds",
-        f"takes {'half an hour' if vllm_start.START_LIMIT_S == 1800 else vllm_engine.START_LIMIT_S} is broken off",
+        f"takes {'half an hour' if vllm_start.START_LIMIT_S == 1800 else vllm_start.START_LIMIT_S} is broken off",
         f"keeps the last {word(KEPT)} lives",
     ],
     "docs/decisions/0018-free-queries.md": [
