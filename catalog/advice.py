@@ -73,7 +73,7 @@ def _party(address: tuple[str, ...], tax_id: str | None) -> Iterable[str]:
 
 
 def _routing(catalog: Catalog) -> Iterable[str]:
-    """Rules that can never decide: everybody they could decide for is decided for before."""
+    """Rules that can never decide, because earlier rules decide for every tenant that they apply to."""
     open_for = {tenant.id for tenant in catalog.tenants}
     explicit = False
     for i, rule in enumerate(catalog.routing):

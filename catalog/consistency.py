@@ -18,7 +18,7 @@ MIN_KV_BYTES: Final = 256
 
 
 def consistency_problems(catalog: Catalog) -> Iterable[str]:
-    """Everything in a catalog whose values are right one by one and wrong together."""
+    """Problems between values that are each valid by themselves."""
     kv_bytes = BUILTIN_KV_BYTES.get(catalog.base_model.path, MIN_KV_BYTES)
     for i, engine in enumerate(catalog.engines):
         yield from (f"engines[{i}].{problem}" for problem in (*_sizes(engine, kv_bytes), *_rentals(engine)))
@@ -81,7 +81,7 @@ def _tenant(tenant: Tenant, book: PriceBook) -> Iterable[str]:
 
 
 def _country(address: tuple[str, ...]) -> Iterable[str]:
-    """A last line of two letters is meant as a country; another one is left alone."""
+    """A last line of two letters must be an ISO 3166 country code; any other last line is not checked."""
     last = address[-1] if address else ""
     if len(last) == 2 and last.isascii() and last.isalpha() and last not in countries():
         yield f"{last!r} is not an ISO 3166 country code (two capital letters, such as DE, GB or GR)"

@@ -21,7 +21,7 @@ class PatternInvalid(ValueError):
 class Matcher:
     """A compiled pattern. Safe to use from any thread; a search lets other threads run.
 
-    Raises PatternInvalid on what is no pattern, needs backtracking or compiles to too much.
+    Raises PatternInvalid when it is no pattern, needs backtracking or compiles to too many instructions.
     """
 
     def __init__(self, pattern: str) -> None:

@@ -60,7 +60,7 @@ class FxRate(Value):
 class PriceBook(Value):
     """GPU-hour prices, exchange rates, who carries idle, and which statuses a tenant pays for.
 
-    A version holds for events from `effective_from` on and is known from `known_from` on; None is always. A price that
+    A version holds for events from `effective_from` on and is known from `known_from` on; None means always. A price that
     was wrong is put right by a new version, never by changing this one.
     """
 

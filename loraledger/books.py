@@ -47,7 +47,7 @@ class Books:
 
     @classmethod
     def of(cls, settings: Settings) -> Books:
-        """CatalogInvalid when the catalog is."""
+        """The books that these settings name. CatalogInvalid when the catalog cannot be used."""
         return cls(settings, load(settings.catalog))
 
     def open(self) -> AbstractContextManager[Ledger]:
@@ -101,7 +101,7 @@ class Books:
         return Press(self.settings.fonts)
 
     def derive_missing(self, month: str) -> str | None:
-        """Derive the month again when it does not hold all that is known of it; why it did not, None when nothing was to do."""
+        """Derive the month again when facts came after its last derivation. The reason in words; None when nothing was to do."""
         start_ns, end_ns = month_window(month, self.catalog)
         with self.open() as ledger:
             why = behind(ledger, start_ns, end_ns, self.catalog)
@@ -110,7 +110,7 @@ class Books:
         return why
 
     def unseen(self) -> str | None:
-        """That facts were read after anything was derived last, in words; None also for who may not look."""
+        """A sentence when facts were ingested after the last derivation; None when none were, and for readers without the right to see it."""
         try:
             with Ledger.open(self.settings.dsn) as ledger:
                 return unseen(ledger)

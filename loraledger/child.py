@@ -85,7 +85,7 @@ class ServeProcess:
         return self._process.wait()
 
     def wait(self, timeout_s: float) -> int:
-        """Its exit status, when it ends by itself within so many seconds; TimeoutError else."""
+        """Wait until the server ends by itself and return its exit status. TimeoutError after that many seconds."""
         assert self._process is not None
         try:
             return self._process.wait(timeout_s)

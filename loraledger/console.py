@@ -95,7 +95,7 @@ def amount(value: Decimal | None, currency: str = "") -> str:
 
 
 def share(part: Decimal | int | None, whole: Decimal | int | None) -> str:
-    """A percentage with one place; a dash without a whole."""
+    """The part in percent of the whole, with one decimal; a dash when the whole is 0 or one of them is not known."""
     return f"{Decimal(part) * 100 / Decimal(whole):.1f} %" if part is not None and whole else "-"
 
 

@@ -125,7 +125,7 @@ def _show_files(settings: Settings, month: str, last: str) -> None:
 
 
 class _step:
-    """A line that says what is being done, then how long it took."""
+    """Show a line that says what is being done, and then how long it took."""
 
     def __init__(self, name: str, what: str) -> None:
         self._name, self._what = name, what

@@ -1,4 +1,4 @@
-"""What is told of an engine process, as lines of the spool and of `/v1/logs`."""
+"""Values of the meter's stream as lines: log events for the spool and for `/v1/logs`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from telemetry.otlp_encode import event_line
 
 
 def engine_line(value: EngineValue) -> str:
-    """One line: a log event by the value's kind, at the instant it stands for."""
+    """One line: a log event named after the kind of value, at the instant of the value."""
     match value:
         case MeterWindow():
             name, at_ns = EventName.WINDOW, value.end_ns

@@ -131,7 +131,7 @@ class AdapterLoad(Value, frozen=True):
 
 
 class PrefixMove(Value, frozen=True):
-    """Nanoseconds to be added to what was measured of one attempt, in a view by request; negative for who had paid them."""
+    """Nanoseconds to be added to one attempt's measured time in views by request; negative for the attempt that computed the prefix."""
 
     attempt: str
     ns: Int64

@@ -146,7 +146,7 @@ class Forwarder:
         return False
 
     def _say(self, fact: str) -> None:
-        """Loud once per episode."""
+        """Warn of the first message that fails after one that was taken; the others of the outage are logged for debugging."""
         log.log(logging.DEBUG if self._failing else logging.WARNING, "could not send to the collector: %s", fact)
         self._failing = True
 
@@ -158,7 +158,7 @@ class Both:
         self._spool, self._forwarder = spool, forwarder
 
     def append(self, line: str) -> Future[None]:
-        """The spool's future."""
+        """Queue the line for both; the future is the spool's."""
         future = self._spool.append(line)
         self._forwarder.offer(line)
         return future
@@ -186,5 +186,5 @@ class _Poster:
         return answer.status
 
     def close(self) -> None:
-        """Hang up; the next message calls again."""
+        """Close the connection; the next message opens another one."""
         self._connection.close()

@@ -1,4 +1,4 @@
-"""Which instants can be those of a thing that happened. No I/O."""
+"""Which instants an event can have: neither before 2020 nor far in the future. No I/O."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ AHEAD_NS: Final = DAY_NS
 
 
 def misplaced(name: str, at_ns: int, now_ns: int) -> list[str]:
-    """Why the instant cannot be one of a thing that happened; empty when it can."""
+    """Why the instant cannot be that of an event: before 2020, or more than a day ahead of `now_ns`. Empty when it can."""
     if at_ns < OLDEST_NS:
         return [f"{name} {at_ns} is before 2020"]
     if at_ns > now_ns + AHEAD_NS:

@@ -119,7 +119,7 @@ class Metrics:
         self._child(self._of_kind(self._counters, metric), metric, labels).inc(amount)
 
     def advance(self, metric: Metric, total: float, **labels: str) -> None:
-        """Bring a counter to a total that is counted elsewhere; a total below the last one is a count begun anew."""
+        """Bring a counter to a total that is counted elsewhere; a total below the last one means that the count began again at 0."""
         child = self._child(self._of_kind(self._counters, metric), metric, labels)
         series = metric.name, tuple(labels[label] for label in metric.labels)
         with self._lock:
@@ -163,7 +163,7 @@ class Metrics:
             self._compute(gauge, series[1], window.quantile)
 
     def render(self, accept: str | None) -> tuple[bytes, str]:
-        """The scrape and its content type: OpenMetrics, with exemplars, for who accepts it, else the plain text format."""
+        """The scrape and its content type: OpenMetrics, with exemplars, when `accept` names it, else the plain text format."""
         try:
             encode, content_type = choose_encoder(accept or "")
         except (TypeError, ValueError):  # a version that is no number

@@ -145,7 +145,7 @@ def parse_line(line: str | bytes) -> Batch:
 
 
 def json_message(line: str | bytes) -> Any:
-    """What the text says; numbers that JSON has no place for, or nobody a use for, as text. Raises LineInvalid when it is no JSON."""
+    """The JSON value of the text; NaN, infinities and integers too long to be read come as text. Raises LineInvalid when it is no JSON."""
     try:
         return json.loads(line, parse_int=_whole_number, parse_float=_number, parse_constant=str)
     except RecursionError as error:
@@ -237,7 +237,7 @@ def is_event(record: Any) -> bool:
 def _leaves(
     of_resource: Any, middle: str, inner: str, rejected: list[Rejected]
 ) -> Iterator[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]:
-    """Each span or log record with its resource and scope; what is not even an object on the way is rejected."""
+    """Each span or log record with its resource and scope; anything that should be an object and is none is rejected."""
     try:
         resource, scopes = message(of_resource, "resource"), items(of_resource, middle, of=object)
     except (LineInvalid, AttributeError) as error:

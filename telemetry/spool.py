@@ -120,7 +120,7 @@ class Spool:
         self._writer.join()
 
     def _take(self, data: bytes, future: Future[None]) -> tuple[str | None, bool]:
-        """Why the line's future fails at once, if it does, and whether the line was kept."""
+        """The error with which the line's future fails at once (None when it does not), and whether the line was kept."""
         if self._closing:
             self.dropped += 1
             return "it is closed", False

@@ -127,7 +127,7 @@ class Tracing:
         return self._children.should_sample(None, trace_id, "").decision is Decision.RECORD_AND_SAMPLE
 
     def count_failure(self, error: Exception) -> None:
-        """Note that spans went out as a bare root."""
+        """Count an attempt whose spans could not be made: only its root with the record was written."""
         with self._lock:
             self.encode_failures += 1
             first = self.encode_failures == 1
@@ -255,7 +255,7 @@ class AttemptTrace:
 
 
 def _of_record(record: UsageRecord) -> dict[str, Value]:
-    """What people search spans by, and the whole record beside it."""
+    """The attributes by which people search spans, and the whole usage record."""
     values: dict[str, Any] = {
         Attr.TENANT: record.tenant,
         Attr.ADAPTER: record.adapter,

@@ -9,7 +9,7 @@ _BUCKETS = 30
 
 
 class WindowRatio:
-    """Hits ÷ lookups over the last `window_ns`, forgotten in thirtieths of it."""
+    """Hits ÷ lookups over the last `window_ns`, in buckets of a thirtieth of it."""
 
     def __init__(self, window_ns: int) -> None:
         self._window_ns = window_ns
@@ -17,7 +17,7 @@ class WindowRatio:
         self._buckets: deque[tuple[int, int, int]] = deque()
 
     def add(self, now_ns: int, hits: int, lookups: int) -> None:
-        """Count `lookups` of which `hits` found what they sought."""
+        """Count `lookups`, of which `hits` were hits."""
         start = now_ns - now_ns % self._bucket_ns
         if self._buckets and self._buckets[-1][0] >= start:
             last, had_hits, had_lookups = self._buckets.pop()

@@ -233,5 +233,5 @@ def _is_number(cell: str) -> bool:
 
 
 def _shown(cell: str) -> str:
-    """A terminal obeys control characters, whoever wrote them, and brackets are markup here."""
+    """The text with control characters as `\\x1b`, since a terminal would obey them, and brackets escaped, which would be markup."""
     return "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in cell).replace("[", r"\[")

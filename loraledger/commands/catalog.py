@@ -58,7 +58,7 @@ def check(
 
 
 def _unshown(catalog: Catalog) -> list[str]:
-    """Texts of documents that no font can show: whom they are about would get no invoice."""
+    """Texts of documents with characters that no font has: the tenants they belong to would get no invoice."""
     from billing.documents.text_faults import undeclared
 
     return undeclared(catalog, settings().fonts)

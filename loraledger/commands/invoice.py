@@ -21,7 +21,7 @@ class DraftUnlessNamed(TyperGroup):
     """What follows `invoice` and is none of its commands is a month to draft."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Put `draft` before it."""
+        """Insert the command `draft` where the first word is none of the group's commands."""
         if args and args[0] not in self.commands and args[0] != "--help":
             args = ["draft", *args]
         return super().parse_args(ctx, args)

@@ -73,7 +73,7 @@ def judge(latency: Latency, judged: int, above_yellow: int, above_red: int) -> V
 
 
 def _promises(rows: Sequence[Row], tenants: Sequence[Tenant], latency: Latency) -> tuple[Promise, ...]:
-    """Worst first."""
+    """The tenants' latency promises, the worst first."""
     by_tenant = {row["tenant"]: row for row in rows}
     found = [_promise(tenant, by_tenant.get(tenant.id), latency) for tenant in tenants]
     rank = [Verdict.BROKEN, Verdict.LATE, Verdict.KEPT, Verdict.IDLE]
@@ -105,7 +105,7 @@ def _seconds(row: Row | None, name: str) -> float | None:
 
 
 def _money(rows: Sequence[Row]) -> tuple[Money, ...]:
-    """Dearest first; who neither used nor owes anything (refused attempts only) is left out."""
+    """Tenants by cost, highest first, without those that neither used nor owe anything (refused attempts only)."""
     return tuple(
         Money(
             tenant=row["tenant"],

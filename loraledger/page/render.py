@@ -18,7 +18,7 @@ SHOWN: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Cells are text."""
+    """A table of the page; cells are text."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -26,7 +26,7 @@ class Table:
 
 
 class Drawn(NamedTuple):
-    """One chart for a desk and for a phone."""
+    """One chart in two widths: for a wide screen and for a phone."""
 
     wide: Markup
     narrow: Markup
@@ -61,7 +61,7 @@ def render(page: Page, names: Mapping[str, str], theme: Literal["light", "dark"]
 
 
 def _charts(page: Page) -> dict[str, Drawn]:
-    """By name; of what there is nothing of there is no picture."""
+    """The charts by name; one without data is left out."""
     found = page.timeline
     drawings: list[tuple[str, bool, Callable[[int], str]]] = [
         ("promise", bool(page.promises), lambda width: charts.promise_chart(page, width)),

@@ -154,7 +154,7 @@ class ActiveAlert:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at: what was found, and whether that is as it should be."""
+    """One check of the ledger: its subject, what was found, and whether that is as it should be."""
 
     what: str
     found: str

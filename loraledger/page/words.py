@@ -14,7 +14,7 @@ MINUS = "−"
 
 
 def money(value: Decimal | None) -> str:
-    """Two decimals; a dash for what there is not."""
+    """An amount with two decimals; a dash for None."""
     return DASH if value is None else f"{value:,.2f}".replace("-", MINUS)
 
 
@@ -29,7 +29,7 @@ def percent(value: float | None, places: int = 1) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """Seconds with as many decimals as are worth reading."""
+    """Seconds, with fewer decimals the longer the time."""
     if value is None:
         return DASH
     return (
@@ -52,12 +52,12 @@ def ms(value: float) -> str:
 
 
 def instant(value: datetime) -> str:
-    """A minute, in UTC."""
+    """An instant in UTC, to the minute."""
     return value.astimezone(UTC).strftime("%-d %b %Y, %H:%M UTC")
 
 
 def moment(ns: int) -> str:
-    """A second, in UTC, from nanoseconds."""
+    """An instant given in nanoseconds, in UTC, to the second."""
     return to_datetime(ns).strftime("%-d %b %H:%M:%S")
 
 
