@@ -1,4 +1,4 @@
-"""What finance does with a ledger, as calls: take what is new, derive, draft, close, reconcile."""
+"""What finance does with a ledger, as calls: take what is new, derive, draft, close, reconcile, verify."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from billing.store.close.counters import engine_gaps
 from billing.store.cost.derivations import behind, unseen
 from billing.store.finance import month_state, month_window, reconciliation, system_causes
 from billing.store.intake.ingest import IngestReport, ingest
+from billing.store.invoice.verify import Verified, verify
 from billing.store.migrate import migrate
 from billing.store.reader import Form, Reader
 from catalog.durations import HOUR_NS
@@ -122,6 +123,11 @@ class Books:
         start_ns, end_ns = month_window(month, self.catalog)
         with self.open() as ledger:
             return reconciliation(ledger, to_datetime(start_ns), to_datetime(end_ns))
+
+    def verify(self, *, files: bool = False, progress: Callable[[int, int], None] | None = None) -> Verified:
+        """Whether all that was issued, whatever the month, still is what was issued."""
+        with self.open() as ledger:
+            return verify(ledger, files=files, progress=progress)
 
     def blocks(self, month: str) -> tuple[list[Block], list[Acceptance]]:
         """What keeps tenants of the month from an invoice, and the gaps of it that the provider took on."""

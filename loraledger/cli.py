@@ -1,6 +1,7 @@
 """The command line. Each command is thin: it reads arguments, calls one room, shows the result.
 
-Exit codes: 0 done, 1 could not be done, 2 bad input, 3 the ledger refuses (a month not ready to close, numbers that do not reconcile).
+Exit codes: 0 done, 1 could not be done, 2 bad input, 3 the ledger refuses (a month not ready to close, numbers that do not reconcile,
+documents that are not as they were issued).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from loraledger.commands import (
     quarantine,
     report,
     serving,
+    verify,
 )
 
 app = typer.Typer(
@@ -33,7 +35,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for group in (serving, calibrate, catalog, books, quarantine, invoice, credit, export, report, generated):
+for group in (serving, calibrate, catalog, books, verify, quarantine, invoice, credit, export, report, generated):
     group.register(app)
 
 
@@ -41,6 +43,7 @@ def main() -> None:
     """Run the command line; errors that a person can act on are one message, never a traceback."""
     from billing.cost.facts import NotConserved
     from billing.errors import BillingError, PeriodInvalid
+    from billing.store.errors import BooksBroken
     from catalog.load import CatalogInvalid
     from pipelines.errors import PipelineError
     from serving.calibration.fit import CalibrationRefused
@@ -54,7 +57,7 @@ def main() -> None:
         app()
     except (CatalogInvalid, PeriodInvalid, ProfileInvalid) as error:
         sys.exit(console.fail(str(error), console.INVALID).code)
-    except NotConserved as error:
+    except (BooksBroken, NotConserved) as error:
         sys.exit(console.fail(str(error), console.REFUSED).code)
     except (BillingError, CalibrationRefused, PipelineError, ServingError, OSError, LookupError) as error:
         if os.environ.get("LORALEDGER_DEBUG"):

@@ -7,9 +7,13 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
+from rich.markup import escape
+
 from billing.close.acceptance import Acceptance
 from billing.close.counters import Gap
 from billing.close.reconcile import OWNERS, Reconciliation
+from billing.exact.money import total, trimmed
+from billing.store.invoice.verify import Fault
 from catalog.model import Catalog
 from loraledger import console
 
@@ -52,7 +56,7 @@ def show_month(month: str, rows: Sequence[Mapping[str, Any]], catalog: Catalog) 
         key: sum((row[key] for row in rows), start=0)
         for key in ("requests", "input_tokens", "output_tokens", "t_b_ns", "t_a_ns", "t_kv_ns", "t_cold_ns")
     }
-    total = [
+    last = [
         "all",
         f"{whole['requests']:,}",
         f"{whole['input_tokens']:,}",
@@ -64,7 +68,7 @@ def show_month(month: str, rows: Sequence[Mapping[str, Any]], catalog: Catalog) 
         "",
     ]
     console.out.print()
-    console.table(f"{month}: for whom the engine worked", columns, lines, total=total)
+    console.table(f"{month}: for whom the engine worked", columns, lines, total=last)
     if catalog.prices.note:
         console.out.print(
             f"[dim]{catalog.prices.note} Cost = (T_B + T_A - T_kv + T_cold) x GPU-hour price; T_kv is an estimate and cancels.[/]\n"
@@ -83,20 +87,29 @@ def show_reconciliation(found: Reconciliation) -> None:
         for owner in OWNERS
     ]
     money = sum(found.costs.values(), start=Decimal(0))
-    total = ["rented", f"{found.rented_ns:,}", "100.0 %" if found.rented_ns else "-", console.amount(money)]
+    whole = ["rented", f"{found.rented_ns:,}", "100.0 %" if found.rented_ns else "-", console.amount(money)]
     console.table(
         "Rented time x GPUs, and whose it was",
         ["owner", "GPU ns", "share", found.currency or "cost"],
         rows,
-        total=total,
+        total=whole,
     )
-    if found.missing_ns:
-        console.out.print(f"[red]NOT conserved[/]: {found.missing_ns:,} ns have no owner")
-    else:
-        console.out.print(f"[green]conserved[/]: {' + '.join(OWNERS)} = rented, 0 ns missing")
+    sums = "rented time without an owner" if found.missing_ns else f"{' + '.join(OWNERS)} = rented"
+    _conserved(not found.missing_ns, f"{sums}, {found.missing_ns:,} ns missing")
+    currency, missing = found.currency, found.missing_cost
+    owned = console.amount(total((found.costs["tenants"], found.costs["cold"])), currency)
+    _conserved(
+        not missing,
+        f"tenants + cold are {owned} in engine_cost and {console.amount(found.attributed_cost, currency)} in tenant_cost, "
+        f"{trimmed(missing):,f} {currency} missing".replace("  ", " "),
+    )
     console.out.print(
         f"records and meter are {found.record_difference_ns:,} ns apart over closed attempts ({found.uneven_attempts} uneven, {found.unmeasured_attempts} unmeasured)"
     )
+
+
+def _conserved(well: bool, said: str) -> None:
+    console.out.print(f"{'[green]conserved[/]' if well else '[red]NOT conserved[/]'}: {said}")
 
 
 def show_system(causes: Mapping[str, int], busy_ns: int) -> None:
@@ -168,6 +181,13 @@ def show_accepted(accepted: Sequence[Acceptance]) -> None:
         ]
         console.out.print()
         console.table("Gaps that the provider carries", ["gap", "what", "why", "cost", ""], rows, left=3)
+
+
+def show_faults(faults: Sequence[Fault]) -> None:
+    """Documents that are not as they were issued, what is broken and what to do; to the error stream."""
+    for fault in faults:
+        console.err.print(f"[bold red]broken[/] {escape(fault.document)}: {escape(fault.broken)}")
+        console.err.print(f"  {fault.advice}", markup=False)
 
 
 def _percent(value: float | None) -> str:

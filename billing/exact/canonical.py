@@ -8,6 +8,7 @@ from dataclasses import fields, is_dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from enum import Enum
+from functools import cache
 from typing import Any
 
 
@@ -33,8 +34,13 @@ def to_plain(value: Any) -> Any:
         case tuple() | list():
             return [to_plain(item) for item in value]
         case _ if is_dataclass(value):
-            return {field.name: to_plain(getattr(value, field.name)) for field in fields(value)}
+            return {name: to_plain(getattr(value, name)) for name in _names(value.__class__)}
     raise TypeError(f"no canonical form for {type(value).__name__}: {value!r}")
+
+
+@cache
+def _names(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
 
 
 def content_hash(value: Any) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
 from datetime import date
 from decimal import Decimal
 from typing import Final, Literal
@@ -125,26 +125,38 @@ def owed(postings: Iterable[Posting], document: str | None = None) -> dict[str, 
     )
 
 
-def broken_postings(postings: Sequence[Posting], previous_hash: str = FIRST) -> list[str]:
-    """What is wrong with a ledger in its order, one line each: broken links, unbalanced or interrupted documents."""
-    found = []
-    for posting in postings:
-        if posting.previous_hash != previous_hash or posting.hash != _hash(posting):
-            found.append(f"{posting.document}, entry {posting.entry}: the chain is broken")
-        previous_hash = posting.hash
-    for document, own in _by_document(postings):
-        if any(balance(own).values()):
-            found.append(f"{document}: debits and credits differ by {balance(own)}")
-        if [posting.entry for posting in own] != list(range(1, len(own) + 1)):
-            found.append(f"{document}: entries are missing or out of order")
-    return found
+def document_postings(document: Invoice | CreditNote | Acceptance, previous_hash: str) -> tuple[Posting, ...]:
+    """The postings of any issued document, behind the ledger's last one."""
+    match document:
+        case Invoice():
+            return invoice_postings(document, previous_hash)
+        case CreditNote():
+            return credit_note_postings(document, previous_hash)
+    return acceptance_postings(document, previous_hash)
 
 
-def _by_document(postings: Iterable[Posting]) -> Iterator[tuple[str, list[Posting]]]:
-    parts: defaultdict[str, list[Posting]] = defaultdict(list)
-    for posting in postings:
-        parts[posting.document].append(posting)
-    yield from parts.items()
+def posting_faults(expected: Iterable[Posting], stored: Sequence[Posting]) -> list[str]:
+    """Where the `stored` postings of a document are not those that follow from it, one line each.
+
+    Equal amounts are equal, however many decimals a store hands back.
+    """
+    due, found = ({posting.entry: posting for posting in postings} for postings in (expected, stored))
+    twice = [f"posting {entry} is there twice" for entry, n in Counter(p.entry for p in stored).items() if n > 1]
+    odd = [entry for entry in sorted(due.keys() | found.keys()) if due.get(entry) != found.get(entry)]
+    return twice + [f"posting {entry} {_odd(due.get(entry), found.get(entry))}" for entry in odd]
+
+
+def _odd(due: Posting | None, found: Posting | None) -> str:
+    if due is None or found is None:
+        return "is missing" if due else "does not follow from the document"
+    pairs = ((field.name, getattr(found, field.name), getattr(due, field.name)) for field in fields(Posting))
+    said = [f"{name} {_plain(was)}, not {_plain(wanted)}" for name, was, wanted in pairs if was != wanted]
+    values = [one for one in said if not one.startswith(("hash", "previous_hash"))]
+    return f"says {', '.join(values)}" if values else "is not linked to the posting before it"
+
+
+def _plain(value: object) -> str:
+    return f"{trimmed(value):f}" if isinstance(value, Decimal) else str(value)
 
 
 def _blank(

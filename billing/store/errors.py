@@ -8,6 +8,7 @@ StoreError (a BillingError)
 ├── QueryFailed           the database refused a query
 ├── ReaderUnsafe          the engine would not keep a free query from writing
 ├── CloseRefused          a month cannot be closed yet, for nobody; `reasons` say until when
+├── BooksBroken           issued documents or their postings are not what was issued; nothing is issued on top
 ├── IssueLost             others kept taking the place in the chain of documents
 ├── DocumentMissing       no issued document has that number
 ├── GapMissing            no open gap of the month has that id, or several begin so
@@ -85,6 +86,17 @@ class CloseRefused(StoreError):
     def __init__(self, month: str, reasons: Sequence[str]) -> None:
         self.month, self.reasons = month, list(reasons)
         super().__init__(f"could not close {month}:\n" + "\n".join(f"  {line}" for line in reasons))
+
+
+class BooksBroken(StoreError):
+    """Issued documents, what finance reads of them, or their postings were changed; `faults` name each, and what to do."""
+
+    def __init__(self, faults: Sequence[str]) -> None:
+        self.faults = list(faults)
+        super().__init__(
+            "could not issue anything: the books are not as they were issued (`loraledger verify` looks again)\n"
+            + "\n".join(f"  {fault}" for fault in faults)
+        )
 
 
 class IssueLost(StoreError):

@@ -118,7 +118,7 @@ def make(
 ) -> None:
     """Draft or close a month and say which files there are; exit 3 when the ledger refuses, or somebody stays blocked."""
     from billing.errors import AcceptanceInvalid
-    from billing.store.errors import CloseRefused, GapMissing
+    from billing.store.errors import BooksBroken, CloseRefused, GapMissing
     from loraledger.books import documents
     from loraledger.report import show_blocks
 
@@ -132,7 +132,7 @@ def make(
             report = books.month(month, issue=issue, grace_hours=grace_hours, accept=accept, progress=progress)
     except (GapMissing, AcceptanceInvalid) as error:
         raise console.fail(str(error), console.INVALID) from error
-    except CloseRefused as error:
+    except (BooksBroken, CloseRefused) as error:
         raise console.fail(str(error), console.REFUSED) from error
     files = documents(books.settings, month)
     if json:
@@ -167,9 +167,16 @@ def reconcile(
 ) -> None:
     """Rented time x GPUs against everybody it was for, in nanoseconds and in money; what blocks whom, and what the provider
     took on. Derives first what is not derived yet. Exit 3 when a nanosecond has no owner, an engine's own counters do not fit
-    and no cause says why, or anything else blocks a tenant."""
+    and no cause says why, anything else blocks a tenant, or a document is not as it was issued (as `verify` finds)."""
     from billing.close.blocks import told
-    from loraledger.report import show_accepted, show_blocks, show_engine_gaps, show_reconciliation, show_system
+    from loraledger.report import (
+        show_accepted,
+        show_blocks,
+        show_engine_gaps,
+        show_faults,
+        show_reconciliation,
+        show_system,
+    )
 
     books, text = open_books(home, catalog, dsn), BillingMonth(month).text
     with console.err.status(f"deriving {text}"):
@@ -177,6 +184,8 @@ def reconcile(
     if derived:
         console.err.print(f"{text} was derived first: {derived}")
     found, gaps, (blocks, accepted) = books.reconcile(text), books.engine_gaps(text), books.blocks(text)
+    with console.err.status("verifying what was issued"):
+        faults = books.verify().faults
     if json:
         counters = [{**asdict(gap), "unexplained": gap.unexplained} for gap in gaps]
         missing = {"missing_ns": found.missing_ns, "missing_cost": found.missing_cost}
@@ -184,6 +193,7 @@ def reconcile(
             "derived": derived,
             "blocks": [told(block) for block in blocks],
             "accepted": list(map(to_plain, accepted)),
+            "faults": list(map(asdict, faults)),
         }
         console.say_json({**asdict(found), **missing, "engine_gaps": counters, **taken})
     else:
@@ -194,7 +204,8 @@ def reconcile(
         show_blocks(
             [told(block) for block in blocks], sorted({name for block in blocks for name in block.tenants}), "invoice"
         )
-    if found.missing_ns or found.missing_cost or any(block.tenants for block in blocks):
+        show_faults(faults)
+    if found.missing_ns or found.missing_cost or faults or any(block.tenants for block in blocks):
         raise SystemExit(console.REFUSED)
 
 

@@ -22,6 +22,7 @@ from billing.store.invoice.explain import explain
 from billing.store.invoice.issuing import free_number, issue, issued_credit_notes, issued_document
 from billing.store.invoice.postings import post
 from billing.store.invoice.printing import keep_files
+from billing.store.invoice.verify import check_books
 from catalog.model import Catalog
 
 
@@ -68,7 +69,7 @@ def issue_proposed(
 ) -> list[CreditNote]:
     """Issue what `propose` proposes, and post it. Again, it issues nothing: what was credited is no longer due.
 
-    DocumentFailed, and nothing is issued, when a note cannot be printed.
+    DocumentFailed, and nothing is issued, when a note cannot be printed; BooksBroken as for a close.
     """
     return _issue(ledger, lambda: propose(ledger, number, catalog, now, reason, explanation), catalog, now, press)
 
@@ -78,7 +79,8 @@ def issue_agreed(
 ) -> list[CreditNote]:
     """Issue an agreed credit note once: a second one of the same words, reason and sum on the invoice is not issued.
 
-    Two that are meant to be two say so in their explanations. DocumentFailed, and nothing is issued, when it cannot be printed.
+    Two that are meant to be two say so in their explanations. DocumentFailed, and nothing is issued, when it cannot be printed;
+    BooksBroken as for a close.
     """
 
     def make() -> list[CreditNote]:
@@ -93,6 +95,7 @@ def issue_agreed(
 def _issue(
     ledger: Ledger, make: Callable[[], Sequence[CreditNote]], catalog: Catalog, now: datetime, press: Press | None
 ) -> list[CreditNote]:
+    check_books(ledger)
     series, today, printer = catalog.seller.credit_series, now.date(), press or Press()
 
     def numbered() -> list[CreditNote]:

@@ -11,7 +11,6 @@ from billing.close.acceptance import Acceptance
 from billing.close.blocks import Block, Kind, blocked
 from billing.close.month import GRACE_NS, Closed, charges_something, numbered, refusals
 from billing.cost.facts import NotConserved
-from billing.documents.json_file import invoice_json
 from billing.documents.press import Paper, Press
 from billing.documents.text_faults import declared
 from billing.errors import BillingError, DocumentFailed
@@ -27,13 +26,13 @@ from billing.store.intake.quarantine import RELEASED, resolve
 from billing.store.intake.usage import book_lost
 from billing.store.invoice.corrections import corrections_due, outdated_invoices
 from billing.store.invoice.drafting import Desk
-from billing.store.invoice.issuing import BATCH, Issued, free_number, issue, issued_invoices
-from billing.store.invoice.postings import post
+from billing.store.invoice.issuing import BATCH, free_number, issue, issued_invoices
 from billing.store.invoice.printing import Printed, keep_files
+from billing.store.invoice.settling import invoice_row, line_rows, settle
+from billing.store.invoice.verify import check_books
 from catalog.load import version
 from catalog.model import Catalog
 
-_KIND: Final = "invoice"
 PARTLY: Final = "partly closed"
 """Status of a month that is issued for some and blocked for others."""
 
@@ -98,9 +97,11 @@ def close_month(
     Every file of a document is made and kept before its number is given, so that nothing numbered cannot be printed. Numbers
     continue the seller's series of the year without gaps, in the order of tenant ids; a tenant that is charged nothing gets
     no document. Run again, also after a crash or beside another run, it completes what is missing and issues nothing twice,
-    and issues the rest once what blocks them is gone. CloseRefused when the month is not over, or its grace is not.
+    and issues the rest once what blocks them is gone. CloseRefused when the month is not over, or its grace is not;
+    BooksBroken, before anything is written, when what was issued is not as it was.
     """
-    _settle(ledger, issued_invoices(ledger, month))
+    check_books(ledger)
+    settle(ledger, issued_invoices(ledger, month))
     state = month_state(ledger, month, catalog, now)
     if reasons := refusals(state, to_ns(now), grace_ns):
         if ledger.read("period_closed", {"month": month}):
@@ -129,7 +130,7 @@ def close_month(
     while len(issue(ledger, make, now)) == BATCH:
         pass
     documents = issued_invoices(ledger, month)
-    _settle(ledger, documents)
+    settle(ledger, documents)
     closed = Closed(month, [one.invoice() for one in documents], [*state.blocks, *left.values()])
     _remember_close(ledger, closed, catalog, now)
     waiting = closed.blocked
@@ -144,8 +145,9 @@ def take_on(
     """Let the provider carry open gaps of the month, named by id or its first digits: booked into the chain and the postings.
 
     What waits in quarantine is released with it, and an attempt whose record that was is lost. Those that were accepted before stay as they are. GapMissing or
-    AcceptanceInvalid otherwise, and then none is accepted.
+    AcceptanceInvalid otherwise, and then none is accepted. BooksBroken as `close_month`.
     """
+    check_books(ledger)
     accepted = accepted_gaps(ledger)
     chosen = choose(month_state(ledger, month, catalog, now).blocks, gaps, accepted, month)
     made = accept_gaps(ledger, chosen, month, catalog.prices.currency, reason, by, now)
@@ -190,77 +192,17 @@ def _open_drafts(ledger: Ledger, month: str, catalog: Catalog, now: datetime) ->
     )
 
 
-def _settle(ledger: Ledger, documents: Sequence[Issued]) -> None:
-    """Write what follows from issued invoices and is not there yet: rows for finance, lines first, and postings."""
-    months = {one.month for one in documents}
-
-    def missing(query: str) -> list[Issued]:
-        there = {row["number"] for month in months for row in ledger.read(query, {"month": month})}
-        return [one for one in documents if one.number not in there]
-
-    for table, rows in (
-        (
-            "invoice_line_versions",
-            [(one, line) for one in missing("invoice_line_copies") for line in _lines(one.invoice())],
-        ),
-        ("invoice_versions", [(one, _row(one.invoice(), one)) for one in missing("invoice_copies")]),
-    ):
-        columns = list(rows[0][1]) if rows else []
-        block = [[*row.values(), to_ns(one.issued_at), 0] for one, row in rows]
-        ledger.insert(table, [*columns, "version", "deleted"], block)
-    post(ledger)
-
-
 def _replace_drafts(ledger: Ledger, month: str, fresh: Sequence[Invoice], now: datetime) -> None:
     key = ("tenant", "billing_month", "kind", "number")
     old_lines, new_lines = (
         ledger.read("invoice_lines_draft", {"month": month}),
-        [line for draft in fresh for line in _lines(draft)],
+        [line for draft in fresh for line in line_rows(draft)],
     )
     versions.apply(ledger, "invoice_line_versions", versions.change(old_lines, new_lines, (*key, "line")), to_ns(now))
     old = ledger.read("invoices_draft", {"month": month})
     versions.apply(
-        ledger, "invoice_versions", versions.change(old, [_row(draft, None) for draft in fresh], key), to_ns(now)
+        ledger, "invoice_versions", versions.change(old, [invoice_row(draft, None) for draft in fresh], key), to_ns(now)
     )
-
-
-def _row(invoice: Invoice, place: Issued | None) -> dict[str, Any]:
-    return {
-        "tenant": invoice.tenant,
-        "billing_month": invoice.month,
-        "kind": _KIND,
-        "number": invoice.number or "",
-        "status": invoice.state,
-        "issued_at": place.issued_at if place else None,
-        "currency": invoice.currency,
-        "net": invoice.net,
-        "tax": invoice.tax,
-        "gross": invoice.gross,
-        "document": place.document if place else invoice_json(invoice).decode(),
-        "hash": place.hash if place else "",
-        "prev_hash": place.prev_hash if place else "",
-    }
-
-
-def _lines(invoice: Invoice) -> list[dict[str, Any]]:
-    return [
-        {
-            "tenant": invoice.tenant,
-            "billing_month": invoice.month,
-            "kind": _KIND,
-            "number": invoice.number or "",
-            "line": line.position,
-            "item": line.kind.value,
-            "description": line.description,
-            "quantity": line.quantity,
-            "unit": line.unit,
-            "unit_price": line.unit_price,
-            "exact": line.exact,
-            "amount": line.amount,
-            "currency": invoice.currency,
-        }
-        for line in invoice.lines
-    ]
 
 
 def _remember_close(ledger: Ledger, closed: Closed, catalog: Catalog, now: datetime) -> None:

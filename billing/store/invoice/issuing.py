@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 from typing import Any, Final, NamedTuple, TypeVar
 
 from billing.close.acceptance import Acceptance, acceptance_json, read_acceptance
@@ -65,6 +66,11 @@ class Issued:
     hash: str
     prev_hash: str
 
+    def read(self) -> Chained:
+        """The document, of whatever kind; the error of that kind when it was tampered with."""
+        readers: dict[str, Callable[[], Chained]] = {"invoice": self.invoice, "acceptance": self.acceptance}
+        return readers.get(self.kind, self.credit_note)()
+
     def invoice(self) -> Invoice:
         """The invoice, as it was sent; InvoiceInvalid when it was tampered with."""
         return read_invoice(self.document.encode())
@@ -85,7 +91,7 @@ def issue(ledger: Ledger, make: Callable[[], Sequence[Document]], now: datetime)
     all, is good as long as nobody else issued since. IssueLost when that never ends.
     """
     for _ in range(_TRIES):
-        place = _head(ledger)
+        place = head(ledger)
         documents = list(make())[:BATCH]
         if not documents or _append(ledger, place, documents, now):
             return documents
@@ -116,9 +122,16 @@ def issued_document(ledger: Ledger, number: str) -> Issued:
     return found[0]
 
 
-def chain_after(ledger: Ledger, position: int) -> list[Issued]:
+def chain_pages(ledger: Ledger, after: int) -> Iterator[list[Issued]]:
+    """What was issued behind a place, some hundred documents at a time, in the order of their places."""
+    while page := _issued(ledger.read("issued_chain", {"after": after})):
+        yield page
+        after = page[-1].position
+
+
+def chain_after(ledger: Ledger, position: int) -> Iterator[Issued]:
     """What was issued behind a place."""
-    return _issued(ledger.read("issued_chain", {"after": position}))
+    return chain.from_iterable(chain_pages(ledger, position))
 
 
 def document_text(document: Chained) -> str:
@@ -131,24 +144,15 @@ def document_text(document: Chained) -> str:
     return acceptance_json(document).decode()
 
 
-def broken_links(ledger: Ledger) -> list[str]:
-    """What is wrong with issued documents, by number: a link that does not follow, a hole, a copy that says something else."""
-    copies = {row["number"]: row for row in ledger.read("invoice_copies", {"month": ""})}
-    previous, broken = Head(0, ""), []
-    for one in chain_after(ledger, 0):
-        copy = copies.get(one.number)
-        linked = (one.position, one.prev_hash) == (previous.position + 1, previous.hash)
-        sound = one.hash == _link(one.prev_hash, one.number, one.document)
-        same = copy is None or (copy["document"], copy["hash"]) == (one.document, one.hash)
-        if not (linked and sound and same):
-            broken.append(one.number)
-        previous = Head(one.position, one.hash)
-    return broken
-
-
-def _head(ledger: Ledger) -> Head:
+def head(ledger: Ledger) -> Head:
+    """The end of the chain."""
     row = ledger.read("issued_head")[0]
     return Head(row["position"], row["hash"])
+
+
+def link(previous: str, number: str, document: str) -> str:
+    """The hash of a place in the chain: over the one before, number and text."""
+    return text_hash(f"{previous}\n{number}\n{document}")
 
 
 def _append(ledger: Ledger, place: Head, documents: Sequence[Chained], now: datetime) -> bool:
@@ -163,14 +167,10 @@ def _rows(place: Head, documents: Sequence[Chained], now: datetime) -> Iterator[
     for position, document in enumerate(documents, start=place.position + 1):
         text = document_text(document)
         number = document.number or ""
-        link = _link(previous, number, text)
+        linked = link(previous, number, text)
         kind = _KINDS[type(document)]
-        yield [_CHAIN, position, kind, number, document.tenant, document.month, now, text, link, previous]
-        previous = link
-
-
-def _link(previous: str, number: str, document: str) -> str:
-    return text_hash(f"{previous}\n{number}\n{document}")
+        yield [_CHAIN, position, kind, number, document.tenant, document.month, now, text, linked, previous]
+        previous = linked
 
 
 def _issued(rows: Sequence[dict[str, Any]]) -> list[Issued]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -48,6 +48,20 @@ def keep_files(ledger: Ledger, papers: Sequence[Paper], now: datetime) -> int:
     return sum(
         ledger.insert("document_file_versions", _COLUMNS, rows[at : at + step]) for at in range(0, len(rows), step)
     )
+
+
+def file_faults(document: str, kept: Sequence[Mapping[str, str]]) -> list[str]:
+    """What is wrong with the files kept for a document's text: rows of `document_hashes_of`, none for what was issued before
+    files were kept. The JSON file is that text; PDF and CSV are held against the hash taken when they were made."""
+    digest = text_hash(document)
+    own = {row["form"]: row for row in kept if row["document_hash"] == digest}
+    if kept and not own:
+        return ["the kept files are of another text"]
+    found = [f"the kept {form} is missing" for form in FORMS if own and form not in own]
+    for form, row in sorted(own.items()):
+        if row["found_hash"] != (digest if form == "json" else row["content_hash"]):
+            found.append(f"the kept {form} is not the one that was made")
+    return found
 
 
 def printed(ledger: Ledger, closed: Closed, press: Press) -> Printed:

@@ -31,8 +31,8 @@ from billing.store.intake.quarantine import listed
 from billing.store.invoice.corrections import as_known
 from billing.store.invoice.drafting import Desk
 from billing.store.invoice.explain import explain
-from billing.store.invoice.issuing import broken_links
-from billing.store.invoice.postings import posting_faults, postings
+from billing.store.invoice.postings import postings
+from billing.store.invoice.verify import verify
 from telemetry import engine_time
 from telemetry.names import EventName
 from telemetry.otlp import LineInvalid, parse_line
@@ -172,7 +172,7 @@ def test_invoices_postings_and_focus_say_the_same_to_the_cent(golden: Golden) ->
         for data in [json.loads(text)]
     }
     assert written == {number: F(gross) for number, gross in asked.items()}
-    assert broken_links(golden.ledger) == posting_faults(golden.ledger) == []
+    assert verify(golden.ledger, files=True).faults == []
 
 
 def test_a_tenants_file_is_its_own_rows_and_finances_file_is_no_tenants(golden: Golden) -> None:

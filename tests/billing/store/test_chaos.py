@@ -25,8 +25,8 @@ from billing.store.intake.ingest import ingest
 from billing.store.intake.usage import book_lost, book_spans
 from billing.store.invoice.credits import Agreed, issue_agreed
 from billing.store.invoice.invoices import issue_month, write_drafts
-from billing.store.invoice.issuing import broken_links, chain_after
-from billing.store.invoice.postings import posting_faults
+from billing.store.invoice.issuing import chain_after
+from billing.store.invoice.verify import verify
 from catalog.model import Catalog
 from telemetry.engine_time import SessionEvent
 from telemetry.usage import Status
@@ -119,7 +119,7 @@ def traces(ledger: Ledger) -> dict[str, object]:
         one.number: invoice_pdf(one.invoice()) if one.kind == "invoice" else credit_note_pdf(one.credit_note())
         for one in chain_after(ledger, 0)
     }
-    return rows | {"pdf": documents, "broken": broken_links(ledger) + posting_faults(ledger)}
+    return rows | {"pdf": documents, "broken": verify(ledger, files=True).faults}
 
 
 @pytest.fixture

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from typer.testing import CliRunner
 
+from billing.store.clickhouse import Ledger
 from loraledger.cli import app
 from telemetry.engine_time import EngineCounters, SessionEvent
 from telemetry.names import EventName
@@ -77,3 +79,47 @@ def test_a_month_is_reconciled_right_after_ingest_and_closed_once_its_gap_is_tak
         "SELECT gap, account FROM finance_accepted_gaps JOIN postings ON document = number WHERE debit > 0 OR account = 'carried'",
     )
     assert row == {"gap": gap["id"], "account": "carried"}
+
+
+def test_money_that_is_missing_and_a_document_that_was_changed_are_said_and_stop_the_close(
+    traffic: Any, ns: Callable[..., int], tmp_path: Path
+) -> None:
+    t0 = ns(2026, 10, 5, 10)
+    traffic.session(SessionEvent.STARTED, t0)
+    traffic.serve("clinic", t0 + S, 300_000_000, tokens=(100, 0, 10))
+    traffic.session(SessionEvent.STOPPED, t0 + 60 * S)
+    run(tmp_path, "ingest", str(traffic.write(tmp_path / "elsewhere")))
+    run(tmp_path, "close", "2026-10")
+    sound, _ = run(tmp_path, "verify")
+    assert (sound["documents"], sound["files"], sound["faults"], sound["position"]) == (1, 3, [], 1)
+    assert run(tmp_path, "reconcile", "2026-10")[0]["faults"] == []
+    assert said(tmp_path, "verify")[0].startswith(
+        f"1 documents, {sound['postings']} postings and 3 kept files, all as issued; tenants owe {sound['owed']['EUR']} EUR\n"
+        f"the chain ends in place 1 with {sound['hash']}"
+    )
+    cost = Decimal(run(tmp_path, "reconcile", "2026-10")[0]["attributed_cost"])
+    with Ledger.open(f"chdb://{tmp_path}/ledger") as ledger:
+        for statement in (
+            "INSERT INTO tenant_cost_versions SELECT * REPLACE (version + 1 AS version, cost + 40 AS cost) FROM tenant_cost_versions FINAL",
+            "ALTER TABLE posting_versions UPDATE debit = debit + 1 WHERE entry = 1 SETTINGS mutations_sync = 1",
+        ):
+            ledger.execute(statement, "tampering")
+
+    out, err = said(tmp_path, "reconcile", "2026-10", code=3)
+    assert "= rented, 0 ns missing" in out
+    assert f"NOT conserved: tenants + cold are {cost:,.2f} EUR in engine_cost and {cost + 40:,.2f} EUR in tenant_cost, -40 EUR missing" in out  # fmt: skip
+    assert "broken LL-2026-0001: posting 1 says debit" in err
+    found, _ = run(tmp_path, "reconcile", "2026-10", code=3)
+    (fault,) = found["faults"]
+    assert (Decimal(found["missing_cost"]), found["missing_ns"]) == (Decimal(-40), 0)
+    assert (fault["document"], fault["broken"].startswith("posting 1 says debit"), "truncate posting_versions" in fault["advice"]) == ("LL-2026-0001", True, True)  # fmt: skip
+    assert run(tmp_path, "verify", code=3)[0]["faults"] == [fault]
+    for command in (("close", "2026-10"), ("close", "2026-10", "--accept-gap", "x", "--reason", "y")):
+        assert "LL-2026-0001: posting 1 says debit" in run(tmp_path, *command, code=3)[1]
+
+
+def said(home: Path, *arguments: str, code: int = 0) -> tuple[str, str]:
+    """What the command says to a person."""
+    done = CliRunner().invoke(app, [*arguments, "--home", str(home)], env={"DAGSTER_DISABLE_TELEMETRY": "yes"})
+    assert done.exit_code == code, (done.output, done.exception)
+    return done.stdout, done.stderr

@@ -1,4 +1,4 @@
--- Issued invoices as finance reads them, of one billing month, or of all when it is empty.
-SELECT number, document, hash
+-- Numbers of the issued invoices of a billing month that stand for finance.
+SELECT number
 FROM invoices
-WHERE status = 'issued' AND kind = 'invoice' AND ({month:String} = '' OR billing_month = {month:String})
+WHERE status = 'issued' AND kind = 'invoice' AND billing_month = {month:String}

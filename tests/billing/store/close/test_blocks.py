@@ -23,8 +23,7 @@ from billing.store.intake.ingest import ingest
 from billing.store.intake.quarantine import listed
 from billing.store.intake.usage import book_lost, book_spans
 from billing.store.invoice.invoices import close_month, take_on
-from billing.store.invoice.issuing import broken_links
-from billing.store.invoice.postings import posting_faults
+from billing.store.invoice.verify import verify
 from catalog.load import parse
 from catalog.model import Catalog
 from telemetry.engine_time import EngineCounters, SessionEvent
@@ -165,7 +164,7 @@ def test_a_counter_gap_blocks_its_engine_alone_until_the_provider_takes_it_on(oc
     assert (closed.blocked, closed.blocks) == ({}, [])
     assert october.ask("SELECT status, documents FROM billing_periods") == [("closed", 3)]
     assert october.ask("SELECT count() FROM billing_blocks FINAL") == [(0,)]
-    assert broken_links(october.ledger) == posting_faults(october.ledger) == []
+    assert verify(october.ledger, files=True).faults == []
     posted = "SELECT account, tenant, item, debit, credit FROM postings WHERE kind = 'acceptance' ORDER BY entry"
     rounded = Decimal(gap.cost).quantize(Decimal("0.01"))
     assert october.ask(posted) == [
@@ -323,7 +322,7 @@ def test_a_name_that_no_document_can_hold_blocks_its_tenant_and_leaves_no_gap_in
             october.take_on(block.id)
     october.catalog = sound
     assert numbers(october.close())[2:] == [("campus", "LL-2026-0003")]
-    assert broken_links(october.ledger) == []
+    assert verify(october.ledger, files=True).faults == []
 
 
 def test_a_month_that_is_not_over_is_closed_for_nobody(october: Month) -> None:

@@ -27,8 +27,8 @@ from billing.store.intake.usage import book_lost, book_spans
 from billing.store.invoice.credits import Agreed, compare, issue_agreed, issue_proposed, propose
 from billing.store.invoice.explain import explain
 from billing.store.invoice.invoices import issue_month, issued
-from billing.store.invoice.issuing import broken_links
-from billing.store.invoice.postings import posting_faults, postings
+from billing.store.invoice.postings import postings
+from billing.store.invoice.verify import verify
 from catalog.model import Catalog
 from telemetry.engine_time import SessionEvent
 
@@ -78,7 +78,7 @@ def standing(ledger: Ledger, month: str = "2026-10") -> dict[str, Decimal]:
 
 
 def check_books(ledger: Ledger) -> None:
-    assert broken_links(ledger) == posting_faults(ledger) == []
+    assert verify(ledger, files=True).faults == []
     gross = ledger.ask("SELECT sum(gross) FROM invoices WHERE status = 'issued'").rows[0][0]
     credited = ledger.ask("SELECT sum(gross) FROM credit_notes").rows[0][0]
     assert owed(postings(ledger)) == {"EUR": gross - credited}

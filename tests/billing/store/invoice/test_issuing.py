@@ -21,8 +21,8 @@ from billing.store.finance import month_window
 from billing.store.intake.ingest import ingest
 from billing.store.intake.usage import book_spans
 from billing.store.invoice.invoices import issue_month, issued
-from billing.store.invoice.issuing import broken_links, issue
-from billing.store.invoice.postings import posting_faults
+from billing.store.invoice.issuing import issue
+from billing.store.invoice.verify import verify
 from billing.store.migrate import migrate
 from catalog.model import Catalog
 from telemetry.engine_time import SessionEvent
@@ -67,7 +67,7 @@ def fill(ledger: Ledger, traffic: Any, catalog: Catalog, ns: Callable[..., int],
 def check_whole(ledger: Ledger, documents: Sequence[Invoice]) -> None:
     numbers = [invoice.number for invoice in documents]
     assert sorted(map(str, numbers)) == [f"LL-2026-{rank:04d}" for rank in range(1, len(TENANTS) * len(MONTHS) + 1)]
-    assert broken_links(ledger) == posting_faults(ledger) == []
+    assert verify(ledger, files=True).faults == []
     assert ledger.ask("SELECT count(), uniqExact(number), countIf(status = 'draft') FROM invoices").rows == [(8, 8, 0)]
     assert ledger.ask("SELECT count() FROM (SELECT i.net, sum(l.amount) AS lines FROM invoices AS i JOIN invoice_lines AS l USING (number) GROUP BY number, i.net HAVING i.net != lines)").rows == [(0,)]  # fmt: skip
     assert ledger.ask("SELECT billing_month, documents FROM billing_periods ORDER BY 1").rows == [("2026-09", 4), ("2026-10", 4)]  # fmt: skip

@@ -1,0 +1,77 @@
+"""What follows from issued invoices: their rows for finance, and the postings. Whoever writes them writes the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from billing.documents.json_file import invoice_json
+from billing.exact.periods import to_ns
+from billing.invoice.invoice import Invoice
+from billing.store.clickhouse import Ledger
+from billing.store.invoice.issuing import Issued
+from billing.store.invoice.postings import post
+
+_KIND: Final = "invoice"
+
+
+def settle(ledger: Ledger, documents: Sequence[Issued]) -> None:
+    """Write what follows from issued invoices and is not there yet: rows for finance, lines first, and postings."""
+    months = {one.month for one in documents}
+
+    def missing(query: str) -> list[Issued]:
+        there = {row["number"] for month in months for row in ledger.read(query, {"month": month})}
+        return [one for one in documents if one.number not in there]
+
+    for table, rows in (
+        (
+            "invoice_line_versions",
+            [(one, line) for one in missing("invoice_line_copies") for line in line_rows(one.invoice())],
+        ),
+        ("invoice_versions", [(one, invoice_row(one.invoice(), one)) for one in missing("invoice_copies")]),
+    ):
+        columns = list(rows[0][1]) if rows else []
+        block = [[*row.values(), to_ns(one.issued_at), 0] for one, row in rows]
+        ledger.insert(table, [*columns, "version", "deleted"], block)
+    post(ledger)
+
+
+def invoice_row(invoice: Invoice, place: Issued | None) -> dict[str, Any]:
+    """The invoice as finance reads it; a draft has no place in the chain."""
+    return {
+        "tenant": invoice.tenant,
+        "billing_month": invoice.month,
+        "kind": _KIND,
+        "number": invoice.number or "",
+        "status": invoice.state,
+        "issued_at": place.issued_at if place else None,
+        "currency": invoice.currency,
+        "net": invoice.net,
+        "tax": invoice.tax,
+        "gross": invoice.gross,
+        "document": place.document if place else invoice_json(invoice).decode(),
+        "hash": place.hash if place else "",
+        "prev_hash": place.prev_hash if place else "",
+    }
+
+
+def line_rows(invoice: Invoice) -> list[dict[str, Any]]:
+    """Its lines, in their order."""
+    return [
+        {
+            "tenant": invoice.tenant,
+            "billing_month": invoice.month,
+            "kind": _KIND,
+            "number": invoice.number or "",
+            "line": line.position,
+            "item": line.kind.value,
+            "description": line.description,
+            "quantity": line.quantity,
+            "unit": line.unit,
+            "unit_price": line.unit_price,
+            "exact": line.exact,
+            "amount": line.amount,
+            "currency": invoice.currency,
+        }
+        for line in invoice.lines
+    ]
