@@ -49,6 +49,11 @@ def product(left: Decimal, right: Decimal) -> Decimal:
     return _EXACT.multiply(left, right)
 
 
+def quotient(part: Decimal, whole: Decimal) -> Decimal:
+    """`part` / `whole`, every digit kept; decimal.Inexact when it has no end."""
+    return _EXACT.divide(part, whole)
+
+
 def negated(amount: Decimal) -> Decimal:
     """-`amount`, every digit kept; never yields -0."""
     return _EXACT.subtract(Decimal(0), amount)

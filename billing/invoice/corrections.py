@@ -8,7 +8,8 @@ from decimal import Decimal
 from typing import Final, Literal
 
 from billing.errors import InvoiceInvalid
-from billing.exact.money import allocate, minor_units, negated, total
+from billing.exact.amount import Amount
+from billing.exact.money import negated, total
 from billing.invoice.credit import Credited, CreditNote, Reason, credited_lines, draft_credit_note
 from billing.invoice.invoice import Invoice
 from billing.invoice.lines import Corrects, Line
@@ -24,13 +25,13 @@ class Stake:
 
     number: str
     line: Line
-    credited: Decimal
-    agreed: Decimal = Decimal(0)
+    credited: Amount
+    agreed: Amount
 
     @property
-    def amount(self) -> Decimal:
+    def amount(self) -> Amount:
         """What is left of the line."""
-        return total((self.line.amount, negated(self.credited)))
+        return Amount(self.line.amount, self.credited.currency) - self.credited
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +39,12 @@ class Change:
     """One item of the invoice: what was issued, what of it stands after credit notes and corrections, what is now known.
 
     `stakes` are the lines in which it stands, oldest first: that of the invoice, then corrections on later ones. `now` is
-    the line as it would be charged today, None when nothing would.
+    the line as it would be charged today, None when nothing would; `nothing` is 0 in the invoice's currency.
     """
 
     stakes: tuple[Stake, ...]
     now: Line | None
+    nothing: Amount
 
     @property
     def line(self) -> Line:
@@ -50,24 +52,24 @@ class Change:
         return self.stakes[0].line if self.stakes else self._now
 
     @property
-    def standing(self) -> Decimal:
+    def standing(self) -> Amount:
         """Issued, less credited, plus corrected."""
-        return total(stake.amount for stake in self.stakes)
+        return sum((stake.amount for stake in self.stakes), self.nothing)
 
     @property
-    def known(self) -> Decimal:
+    def known(self) -> Amount:
         """What would be charged today."""
-        return self.now.amount if self.now else Decimal(0)
+        return Amount(self.now.amount, self.nothing.currency) if self.now else self.nothing
 
     @property
-    def agreed(self) -> Decimal:
+    def agreed(self) -> Amount:
         """What was credited by agreement: later facts neither charge it again nor make it more."""
-        return total(stake.agreed for stake in self.stakes)
+        return sum((stake.agreed for stake in self.stakes), self.nothing)
 
     @property
-    def amount(self) -> Decimal:
+    def amount(self) -> Amount:
         """Known minus standing, as if nothing had been agreed."""
-        return total((self.known, negated(self.standing), negated(self.agreed)))
+        return self.known - self.standing - self.agreed
 
     @property
     def quantity(self) -> Decimal | None:
@@ -100,23 +102,32 @@ class Difference:
     changes: tuple[Change, ...] = field(repr=False)
 
     @property
-    def net(self) -> Decimal:
+    def net(self) -> Amount:
         """What has to be charged more, or (negative) credited, so that what stands is what is known, less what was agreed.
 
         A credit that was agreed because something was wrong (a dispute, say) counts first against what facts take off;
         goodwill comes on top of it. Nothing is credited beyond what is left of the invoices.
         """
-        due = total(change.amount for change in self.changes)
-        if due >= 0:
+        nothing = self.nothing
+        due = sum((change.amount for change in self.changes), nothing)
+        if due >= nothing:
             return due
-        early = total(note.net for note in self.notes if note.agreed and note.reason not in _GIVEN)
-        left = total(max(_left(claim), Decimal(0)) for claim in _claims(self))
-        return negated(max(min(total((negated(due), negated(early))), left), Decimal(0)))
+        wrong = (note.net for note in self.notes if note.agreed and note.reason not in _GIVEN)
+        early, left = (
+            Amount.sum(wrong, nothing.currency),
+            [max(_left(claim, nothing), nothing) for claim in _claims(self)],
+        )
+        return -max(min(-due - early, sum(left, nothing)), nothing)
+
+    @property
+    def nothing(self) -> Amount:
+        """0 in the invoice's currency."""
+        return Amount(Decimal(0), self.original.currency)
 
     @property
     def outcome(self) -> Literal["none", "credit", "correction"]:
         """What the difference calls for; items that move while their sum does not call for nothing."""
-        return "credit" if self.net < 0 else "correction" if self.net > 0 else "none"
+        return "credit" if self.net < self.nothing else "correction" if self.net else "none"
 
 
 def difference(
@@ -147,13 +158,12 @@ def proposed_credit_notes(found: Difference, reason: Reason, explanation: str | 
     """
     if found.outcome != "credit":
         return ()
-    quantum = Decimal(1).scaleb(-minor_units(found.original.currency))
     documents, claims = (*reversed(found.later), found.original), _claims(found)
     by_invoice = {
         invoice.number: {
             stake.line.position: _credited(change, part) for (change, stake), part in zip(claim, parts, strict=True)
         }
-        for invoice, claim, parts in zip(documents, claims, _lowered(claims, negated(found.net), quantum), strict=True)
+        for invoice, claim, parts in zip(documents, claims, _lowered(claims, -found.net), strict=True)
         if any(parts)
     }
     return tuple(
@@ -194,9 +204,8 @@ def _changes(related: Sequence[Invoice], known: Invoice, notes: Sequence[CreditN
         taken, agreed = credited_lines(own), credited_lines(note for note in own if note.agreed)
         for line in invoice.lines:
             if (key := _thread(line, invoice, related[0])) is not None:
-                parts = (part.get(line.position, Decimal(0)) for part in (taken, agreed))
-                stake = Stake(invoice.number or "", line, *parts)
-                threads.setdefault(key, []).append(stake)
+                parts = (Amount(part.get(line.position, Decimal(0)), known.currency) for part in (taken, agreed))
+                threads.setdefault(key, []).append(Stake(invoice.number or "", line, *parts))
     waiting = [line for line in known.lines if line.corrects is None]
     found: dict[Hashable, Line] = {}
     for same in (_same_price, _same_item):
@@ -205,8 +214,9 @@ def _changes(related: Sequence[Invoice], known: Invoice, notes: Sequence[CreditN
             if key not in found and continued:
                 found[key] = continued
                 waiting.remove(continued)
-    changes = [Change(tuple(stakes), found.get(key)) for key, stakes in threads.items()]
-    return changes + [Change((), line) for line in waiting]
+    nothing = Amount(Decimal(0), known.currency)
+    changes = [Change(tuple(stakes), found.get(key), nothing) for key, stakes in threads.items()]
+    return changes + [Change((), line, nothing) for line in waiting]
 
 
 def _thread(line: Line, invoice: Invoice, original: Invoice) -> Hashable:
@@ -243,50 +253,48 @@ def _claims(found: Difference) -> list[Claim]:
     ]
 
 
-def _lowered(claims: Sequence[Claim], down: Decimal, quantum: Decimal) -> list[list[Decimal]]:
+def _lowered(claims: Sequence[Claim], down: Amount) -> list[list[Amount]]:
     """How much to credit of each line so that all come to `down`, each between nothing and what is left of the line.
 
     A document is credited for its own lines that fell, then for others as far as it still stands; never below zero.
     """
-    wanted = {id(change): negated(change.amount) for claim in claims for change, _ in claim}
+    nothing = down * 0
+    wanted = {id(change): -change.amount for claim in claims for change, _ in claim}
     fell, targets = [], []
     for claim in claims:
         parts = []
         for change, stake in claim:
-            low, high = sorted((Decimal(0), stake.amount))
+            low, high = sorted((nothing, stake.amount))
             parts.append(min(max(wanted[id(change)], low), high))
-            wanted[id(change)] = total((wanted[id(change)], negated(parts[-1])))
+            wanted[id(change)] -= parts[-1]
         fell.append(parts)
-        targets.append(max(min(total(parts), _left(claim), down), Decimal(0)))
-        down = total((down, negated(targets[-1])))
+        targets.append(max(min(sum(parts, nothing), _left(claim, nothing), down), nothing))
+        down -= targets[-1]
     for rank, claim in enumerate(claims):
-        more = max(min(total((_left(claim), negated(targets[rank]))), down), Decimal(0))
-        targets[rank], down = total((targets[rank], more)), total((down, negated(more)))
-    return [_fitted(claim, parts, target, quantum) for claim, parts, target in zip(claims, fell, targets, strict=True)]
+        more = max(min(_left(claim, nothing) - targets[rank], down), nothing)
+        targets[rank], down = targets[rank] + more, down - more
+    return [_fitted(claim, parts, target) for claim, parts, target in zip(claims, fell, targets, strict=True)]
 
 
-def _left(claim: Claim) -> Decimal:
-    return total(stake.amount for _, stake in claim)
+def _left(claim: Claim, nothing: Amount) -> Amount:
+    return sum((stake.amount for _, stake in claim), nothing)
 
 
-def _fitted(claim: Claim, parts: Sequence[Decimal], target: Decimal, quantum: Decimal) -> list[Decimal]:
+def _fitted(claim: Claim, parts: Sequence[Amount], target: Amount) -> list[Amount]:
     """The parts moved as little as it takes to come to `target`, within what is left of each line; none for no target."""
     if not target:
         return [target] * len(claim)
-    gap = total((target, negated(total(parts))))
-    if gap < 0:
-        weights = [max(part, Decimal(0)) for part in parts]
-    else:
-        weights = [
-            max(total((stake.amount, negated(part))), Decimal(0)) for (_, stake), part in zip(claim, parts, strict=True)
-        ]
-    return [total(pair) for pair in zip(parts, allocate(gap, weights, quantum), strict=True)] if gap else list(parts)
+    nothing = target * 0
+    gap = target - sum(parts, nothing)
+    room = parts if gap < nothing else [stake.amount - part for (_, stake), part in zip(claim, parts, strict=True)]
+    moves = gap.dealt([max(part, nothing) for part in room]) if gap else [nothing] * len(parts)
+    return [part + move for part, move in zip(parts, moves, strict=True)]
 
 
-def _credited(change: Change, part: Decimal) -> Credited:
+def _credited(change: Change, part: Amount) -> Credited:
     """The quantity is said where the line alone makes up the whole change of its item."""
-    alone = len(change.stakes) == 1 and part == negated(change.amount)
-    return Credited(part, negated(change.quantity) if alone and change.quantity is not None else None)
+    alone = len(change.stakes) == 1 and part == -change.amount
+    return Credited(part.value, negated(change.quantity) if alone and change.quantity is not None else None)
 
 
 def _correction(found: Difference, change: Change) -> Line:
@@ -296,8 +304,8 @@ def _correction(found: Difference, change: Change) -> Line:
     at_price = change.now is not None and quantity is not None
     first = change.stakes[0].line if change.stakes and change.stakes[0].number == original.number else None
     item = line.corrects.item if line.corrects else line.kind
-    price = change.now.unit_price if at_price and change.now else abs(change.amount)
-    count = quantity if at_price and quantity is not None else Decimal(1).copy_sign(change.amount)
+    price = change.now.unit_price if at_price and change.now else abs(change.amount.value)
+    count = quantity if at_price and quantity is not None else Decimal(1).copy_sign(change.amount.value)
     standing = total(stake.line.exact for stake in change.stakes)
     return Line(
         position=0,
@@ -307,8 +315,8 @@ def _correction(found: Difference, change: Change) -> Line:
         quantity=count,
         unit=line.unit if at_price else "item",
         unit_price=price,
-        exact=total((change.now.exact, negated(standing))) if at_price and change.now else change.amount,
-        amount=change.amount,
+        exact=total((change.now.exact, negated(standing))) if at_price and change.now else change.amount.value,
+        amount=change.amount.value,
         tax_rate=first.tax_rate
         if first
         else found.original.lines[0].tax_rate

@@ -100,7 +100,7 @@ def _known(books: Books, target: str, reason: Reason, explanation: str | None, *
             _show_notes(notes, files)
             if found.outcome == "correction":
                 console.out.print(
-                    f"{found.net:,} {found.original.currency} too little: a correction on the next invoice"
+                    f"{found.net.value:,} {found.net.currency} too little: a correction on the next invoice"
                 )
     if failures:
         raise console.fail("; ".join(failures))
@@ -168,8 +168,8 @@ def _show(found: Difference) -> None:
     rows = []
     for change in found.changes:
         issued = first.get(change.stakes[0].line.position) if change.stakes else None
-        amounts = (issued, change.agreed, change.standing, change.known, change.amount)
-        rows.append([change.line.description, *(console.amount(amount) for amount in amounts)])
+        amounts = (change.agreed, change.standing, change.known, change.amount)
+        rows.append([change.line.description, console.amount(issued), *(console.amount(one.value) for one in amounts)])
     console.table(
         f"{original.number}, {original.tenant}, {original.month}, net in {currency}",
         ("item", "as issued", "agreed", "stands", "as now known", "difference"),
@@ -177,10 +177,10 @@ def _show(found: Difference) -> None:
         total=(
             "together",
             console.amount(original.net),
-            console.amount(sum((change.agreed for change in found.changes), Decimal(0))),
-            console.amount(sum((change.standing for change in found.changes), Decimal(0))),
-            console.amount(sum((change.known for change in found.changes), Decimal(0))),
-            console.amount(found.net),
+            console.amount(sum((change.agreed for change in found.changes), found.nothing).value),
+            console.amount(sum((change.standing for change in found.changes), found.nothing).value),
+            console.amount(sum((change.known for change in found.changes), found.nothing).value),
+            console.amount(found.net.value),
         ),
     )
 
@@ -203,15 +203,15 @@ def _plain(found: Difference, notes: list[CreditNote], files: list[str]) -> dict
         "month": found.original.month,
         "currency": found.original.currency,
         "outcome": found.outcome,
-        "net": found.net,
+        "net": found.net.value,
         "items": [
             {
                 "item": change.line.kind.value,
                 "description": change.line.description,
-                "agreed": change.agreed,
-                "stands": change.standing,
-                "known": change.known,
-                "difference": change.amount,
+                "agreed": change.agreed.value,
+                "stands": change.standing.value,
+                "known": change.known.value,
+                "difference": change.amount.value,
             }
             for change in found.changes
         ],

@@ -141,7 +141,7 @@ def test_what_stands_is_what_is_known_less_what_was_agreed(golden: Golden, oracl
     desk = Desk(golden.ledger, golden.catalog, golden.november[0].cutoff)
     for invoice in golden.october:
         found = as_known(desk, invoice)
-        assert (found.outcome, found.net) == ("none", Decimal(0))
+        assert (found.outcome, found.net) == ("none", found.nothing)
 
 
 def test_invoices_postings_and_focus_say_the_same_to_the_cent(golden: Golden) -> None:

@@ -117,7 +117,7 @@ def test_late_usage_is_a_correction_on_the_next_invoice_and_only_once(
         traffic.session(SessionEvent.STOPPED, t0 + 60 * S, name)
     derive(october, traffic, example, tmp_path, DECEMBER, "2026-10", "2026-11")
     found = compare(october, "LL-2026-0001", example, DECEMBER)
-    assert (found.outcome, found.net) == ("correction", D("0.25"))
+    assert (found.outcome, found.net.value) == ("correction", D("0.25"))
     assert issue_proposed(october, "LL-2026-0001", example, DECEMBER, "usage_corrected") == []
 
     (invoice,) = issue_month(october, "2026-11", example, DECEMBER)
