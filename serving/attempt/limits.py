@@ -32,7 +32,7 @@ class Limits:
     hurry_s: float = 2.0
     connections: int = 2048
     connections_per_address: int = 256
-    knocks_per_minute: int = 30
+    unauthenticated_per_minute: int = 30
 
     @property
     def hold_s(self) -> float:

@@ -13,12 +13,12 @@ from starlette.types import Scope
 from catalog.model import Adapter, Catalog, Tenant
 from serving.attempt.answer import Answer
 from serving.attempt.attempt import Attempt
-from serving.attempt.beside import beside
 from serving.attempt.catalog_source import View
 from serving.attempt.client import Client, declared_length
 from serving.attempt.counting import given_tokens, prompt_tokens
 from serving.attempt.engine_call import call_engine, engine_scope
 from serving.attempt.limits import Limits
+from serving.attempt.offload import offload
 from serving.attempt.quotas import counts_tokens
 from serving.attempt.residency_door import TierBusy
 from serving.attempt.services import Services
@@ -59,7 +59,7 @@ class Steps:
         headers, limits = Headers(scope=scope), self._limits
         attempt.note_tenant(tenant)
         raw = await client.body(declared_length(headers), limits.body_bytes, limits.body_s)
-        call = await beside(len(raw), read_call, scope["path"], raw)
+        call = await offload(len(raw), read_call, scope["path"], raw)
         attempt.note_call(call)
         adapter = await self._route(view, tenant, attempt, call, headers)
         self._expect_engine()
@@ -88,7 +88,7 @@ class Steps:
     ) -> Adapter | None:
         start = attempt.now()
         sticky = headers.get("x-session-id") or call.user or attempt.facts.request_id
-        asked = await beside(len(call.text), observe, view.policy, tenant.id, call.model, sticky, call.text)
+        asked = await offload(len(call.text), observe, view.policy, tenant.id, call.model, sticky, call.text)
         decision = decide(view.policy, asked)
         attempt.note_route(asked, decision, start)
         if isinstance(decision, Denial):
@@ -153,7 +153,7 @@ class Steps:
     ) -> None:
         """Ask the engine. `size` is the length of the client's body."""
         try:
-            body = await beside(size, engine_body, call, orders)
+            body = await offload(size, engine_body, call, orders)
         except RecursionError as error:
             raise errors.bad_body("The request body is nested too deeply.") from error
         inner = engine_scope(scope, call.path, engine_headers(scope["headers"], orders, len(body)))

@@ -12,14 +12,14 @@ from serving.attempt.catalog_source import CatalogSource, View
 from serving.attempt.limits import Limits
 from serving.attempt.services import Services
 from serving.attempt.steps import Steps
-from serving.gateway.aside import Aside
 from serving.gateway.attempts import Attempts
 from serving.gateway.clients import Clients
-from serving.gateway.knocks import Knocks
 from serving.gateway.otlp import TRACES
 from serving.gateway.pages import Pages
+from serving.gateway.passthrough import Passthrough
 from serving.gateway.replies import reply
 from serving.gateway.routes import HEALTH, METRICS, Served, route_of
+from serving.gateway.unauthenticated import Unauthenticated
 from serving.policy.credentials import authorization
 from serving.protocol import errors
 
@@ -30,11 +30,11 @@ class GatewayApp:
     def __init__(self, services: Services, source: CatalogSource, steps: Steps, pages: Pages, limits: Limits) -> None:
         self._services, self._source = services, source
         self.pages = pages
-        self._passed_on = Aside(services.door, limits)
+        self._passthrough = Passthrough(services.door, limits)
         self._clients = Clients(limits, services.metrics, services.clock.mono_ns)
         self._attempts = Attempts(services, steps, limits)
-        self._knocks = Knocks(
-            limits.knocks_per_minute,
+        self._unauthenticated = Unauthenticated(
+            limits.unauthenticated_per_minute,
             services.clock.mono_ns,
             services.metrics,
             self._attempts.open_for_nobody,
@@ -59,7 +59,7 @@ class GatewayApp:
             body = errors.error_body(405, "method_not_allowed", f"Use {allowed}.")
             await reply(send, 405, body, {"allow": allowed})
         elif route.served is Served.PASSED:
-            await self._aside(scope, receive, send)
+            await self._pass_on(scope, receive, send)
         elif route.served is Served.METERED:
             await self._attempt(scope, receive, send)
         elif path == HEALTH:
@@ -82,10 +82,10 @@ class GatewayApp:
         """
         self._clients.hurry()
         await self._attempts.end(grace_s)
-        await self._knocks.end()
+        await self._unauthenticated.end()
         await self._attempts.ended()
 
-    async def _aside(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
         """A request that is passed on beside the attempts."""
         view, tenant = self._caller(scope)
         if tenant is None:
@@ -93,7 +93,7 @@ class GatewayApp:
             return
         client = self._clients.admit(scope, receive, send)
         try:
-            await self._passed_on.serve(scope, client, view, tenant)
+            await self._passthrough.serve(scope, client, view, tenant)
         finally:
             await self._clients.dismiss(client)
 
@@ -102,11 +102,11 @@ class GatewayApp:
         view, tenant = self._caller(scope)
         refusal = None
         if tenant is None:
-            self._knocks.count()
-            if not self._knocks.alone():
-                await self._turn_away(scope, send, {"x-request-id": self._knocks.join()})
+            self._unauthenticated.count()
+            if not self._unauthenticated.alone():
+                await self._turn_away(scope, send, {"x-request-id": self._unauthenticated.join()})
                 return
-            refusal = self._knocks.refusal(scope)
+            refusal = self._unauthenticated.refusal(scope)
         client = self._clients.admit(scope, receive, send)
         try:
             await self._attempts.serve(scope, client, view, tenant, refusal)
@@ -127,7 +127,7 @@ class GatewayApp:
 
     async def _turn_away(self, scope: Scope, send: Send, headers: Mapping[str, str]) -> None:
         """Answer somebody without a good key."""
-        refusal = self._knocks.refusal(scope)
+        refusal = self._unauthenticated.refusal(scope)
         await reply(send, refusal.http_status, refusal.body(), {**refusal.headers(), **headers})
 
 

@@ -58,7 +58,7 @@ def unauthenticated() -> Refusal:
     return Refusal(401, "invalid_api_key", text, status=Status.REJECTED, error_type=ErrorType.REJECTED, closes=True)
 
 
-def too_many_knocks(retry_after_s: int) -> Refusal:
+def too_many_unauthenticated(retry_after_s: int) -> Refusal:
     """Too many attempts without a good key from one address."""
     text = f"Too many requests without a correct API key from this address. Retry in {retry_after_s} s."
     return Refusal(

@@ -112,7 +112,7 @@ QUOTED: Final = {
         f"a piece of its reply | {whole(LIMITS.deliver_s)} s a piece, {whole(LIMITS.deliver_total_s)} s all together |",
         f"a finished reply | {whole(LIMITS.idle_s)} s, and 1 s more for each {whole(connections.SLOWEST_BYTES_S, 1 << 10)} KiB |",
         f"| {LIMITS.connections_per_address} an address (an IPv6 /64 is one), {LIMITS.connections:,} in all |",
-        f"| {LIMITS.knocks_per_minute} a minute and address |",
+        f"| {LIMITS.unauthenticated_per_minute} a minute and address |",
         f"The kernel holds at most {whole(2 * listening.SEND_BUFFER_BYTES, 1 << 10)} KiB",
         f"requests in flight have {whole(LIMITS.drain_s)} s to end",
         f"is given up after {whole(LIMITS.hurry_s)} s",

@@ -325,7 +325,7 @@ def test_it_ends_in_time_and_in_order_with_ten_clients_that_do_not_read_and_ten_
 def test_wrong_keys_are_limited_by_the_address_that_a_trusted_proxy_names(
     proxies: tuple[str, ...], limited: bool, run_bench: Run, ask: Ask
 ) -> None:
-    limits = Limits(knocks_per_minute=2)
+    limits = Limits(unauthenticated_per_minute=2)
 
     async def test(bench: Any) -> None:
         async with serving(bench, limits, proxies) as server:

@@ -17,11 +17,11 @@ from starlette.datastructures import Headers
 from starlette.types import Message, Scope
 
 from catalog.model import Tenant
-from serving.attempt.beside import beside
 from serving.attempt.catalog_source import View
 from serving.attempt.client import Client, declared_length
 from serving.attempt.engine_call import call_engine, engine_scope
 from serving.attempt.limits import Limits
+from serving.attempt.offload import offload
 from serving.engine.door import EngineDoor
 from serving.gateway.replies import reply
 from serving.gateway.routes import COUNT, VERSION
@@ -43,7 +43,7 @@ TEXT_BYTES: Final = LARGE
 TIMEOUT_S: Final = 30.0
 
 
-class Aside:
+class Passthrough:
     """Serves those routes for one gateway process."""
 
     def __init__(self, door: EngineDoor, limits: Limits) -> None:
@@ -78,7 +78,7 @@ class Aside:
         path, method = scope["path"], scope["method"]
         limit = self._limits.body_bytes if path == COUNT else min(TEXT_BYTES, self._limits.body_bytes)
         raw = await client.body(declared_length(Headers(scope=scope)), limit, self._limits.body_s)
-        body = b"" if path == VERSION else await beside(len(raw), self._body, raw, view, tenant)
+        body = b"" if path == VERSION else await offload(len(raw), self._body, raw, view, tenant)
         heard = _Heard()
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
         inner = {**engine_scope(scope, path, headers), "method": method}

@@ -25,7 +25,7 @@ MOST_ADDRESSES: Final = 4096
 TOGETHER_S: Final = 60.0
 
 
-class Knocks:
+class Unauthenticated:
     """Who knocks without a key, and how often.
 
     The first is booked by itself, and those of the minute after it together: `open_attempt` opens the attempt that stands
@@ -58,7 +58,7 @@ class Knocks:
         self._buckets[address] = bucket if wait_s else bucket.minus(1)
         if len(self._buckets) > MOST_ADDRESSES:
             self._buckets.popitem(last=False)
-        return errors.too_many_knocks(wait_s) if wait_s else errors.unauthenticated()
+        return errors.too_many_unauthenticated(wait_s) if wait_s else errors.unauthenticated()
 
     def count(self) -> None:
         """One more, whatever it is told."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from serving.attempt.limits import Limits
-from serving.gateway import knocks
+from serving.gateway import unauthenticated
 from telemetry.usage import ErrorType, Status
 
 Ask = Callable[..., dict[str, Any]]
@@ -42,7 +42,7 @@ def test_a_loop_of_wrong_keys_is_two_records_and_all_of_them_are_counted(run_ben
 
 
 def test_every_minute_has_its_own_record(run_bench: Run, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(knocks, "TOGETHER_S", 0.1)
+    monkeypatch.setattr(unauthenticated, "TOGETHER_S", 0.1)
 
     async def test(bench: Any) -> None:
         loop = asyncio.get_running_loop()
@@ -63,11 +63,11 @@ def test_every_minute_has_its_own_record(run_bench: Run, ask: Ask, monkeypatch: 
 def test_addresses_are_limited_each_and_not_remembered_without_end(
     run_bench: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(knocks, "MOST_ADDRESSES", 10)
+    monkeypatch.setattr(unauthenticated, "MOST_ADDRESSES", 10)
 
     async def test(bench: Any) -> None:
         def told(host: str) -> int:
-            status: int = bench.gateway.app._knocks.refusal({"client": (host, 1)}).http_status
+            status: int = bench.gateway.app._unauthenticated.refusal({"client": (host, 1)}).http_status
             return status
 
         assert [told("10.0.0.1") for _ in range(3)] == [401, 401, 429]
@@ -77,6 +77,6 @@ def test_addresses_are_limited_each_and_not_remembered_without_end(
         assert [told("10.0.0.1") for _ in range(2)] == [401, 429], "half a minute gives one more"
         for n in range(100):
             told(f"10.1.0.{n}")
-        assert len(bench.gateway.app._knocks._buckets) == 10
+        assert len(bench.gateway.app._unauthenticated._buckets) == 10
 
-    run_bench(test, limits=Limits(knocks_per_minute=2))
+    run_bench(test, limits=Limits(unauthenticated_per_minute=2))

@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 from serving.attempt.client import Client
 from serving.attempt.limits import Limits
 from serving.engine.door import EngineDoor
-from serving.gateway.aside import AT_ONCE, AT_ONCE_EACH, TEXT_BYTES, Aside
+from serving.gateway.passthrough import AT_ONCE, AT_ONCE_EACH, TEXT_BYTES, Passthrough
 from serving.gateway.replies import reply
 from serving.wire.tickets import TICKET
 
@@ -46,7 +46,7 @@ class Door:
 
 
 async def ask(
-    aside: Aside, bench: Any, tenant: str, body: bytes, path: str = "/tokenize"
+    passthrough: Passthrough, bench: Any, tenant: str, body: bytes, path: str = "/tokenize"
 ) -> tuple[int, Any, set[bytes]]:
     sent: list[Any] = []
     given = [{"type": "http.request", "body": body, "more_body": False}]
@@ -60,7 +60,7 @@ async def ask(
     view = bench.source.view
     client = Client(receive, send)
     scope = {"type": "http", "method": "POST", "path": path, "headers": [(b"authorization", b"Bearer x")]}
-    await aside.serve(scope, client, view, next(each for each in view.catalog.tenants if each.id == tenant))
+    await passthrough.serve(scope, client, view, next(each for each in view.catalog.tenants if each.id == tenant))
     client.close()
     return sent[0]["status"], json.loads(sent[1]["body"]), {name for name, _ in sent[0]["headers"]}
 
@@ -69,15 +69,15 @@ def test_the_engine_hears_the_base_models_name_and_nothing_that_steers_it(run_be
     async def test(bench: Any) -> None:
         door = Door()
         door.let.set()
-        aside = Aside(cast("EngineDoor", door), Limits())
+        passthrough = Passthrough(cast("EngineDoor", door), Limits())
         body = {"model": "coder", "prompt": "a", "cache_salt": "s", "priority": 1}
-        assert (await ask(aside, bench, "clinic", json.dumps(body).encode()))[:2] == (200, {"count": 1})
+        assert (await ask(passthrough, bench, "clinic", json.dumps(body).encode()))[:2] == (200, {"count": 1})
         assert door.heard == [{"model": "tiny-llama", "prompt": "a"}]
         for refused in (b'{"model": "risk"}', b'{"model": "nobody"}'):
-            assert (await ask(aside, bench, "clinic", refused))[0] == 404
+            assert (await ask(passthrough, bench, "clinic", refused))[0] == 404
         for refused in (b"[]", b'{"model": 1}', b'{"prompt": "\\ud800"}'):
-            assert (await ask(aside, bench, "clinic", refused))[0] == 400
-        assert (await ask(aside, bench, "clinic", b" " * (TEXT_BYTES + 1)))[0] == 413
+            assert (await ask(passthrough, bench, "clinic", refused))[0] == 400
+        assert (await ask(passthrough, bench, "clinic", b" " * (TEXT_BYTES + 1)))[0] == 413
         assert len(door.heard) == 1
 
     run_bench(test)
@@ -88,12 +88,12 @@ def test_what_the_front_end_breaks_on_is_the_body_while_the_engine_is_up(run_ben
     async def test(bench: Any) -> None:
         door = Door(status=status)
         door.let.set()
-        aside = Aside(cast("EngineDoor", door), Limits())
-        code, body, _ = await ask(aside, bench, "clinic", b"{}", COUNT)
+        passthrough = Passthrough(cast("EngineDoor", door), Limits())
+        code, body, _ = await ask(passthrough, bench, "clinic", b"{}", COUNT)
         assert (code, body["type"], body["error"]["type"]) == (400, "error", "invalid_request_error")
         assert "path" not in json.dumps(body)
         door.up = False
-        code, body, _ = await ask(aside, bench, "clinic", b"{}")
+        code, body, _ = await ask(passthrough, bench, "clinic", b"{}")
         assert (code, body["error"]["type"]) == (500, "server_error")
 
     run_bench(test)
@@ -102,17 +102,17 @@ def test_what_the_front_end_breaks_on_is_the_body_while_the_engine_is_up(run_ben
 def test_a_tenant_has_a_share_of_it(run_bench: Run) -> None:
     async def test(bench: Any) -> None:
         door = Door()
-        aside = Aside(cast("EngineDoor", door), Limits())
-        many = [asyncio.create_task(ask(aside, bench, "clinic", b"{}")) for _ in range(AT_ONCE_EACH)]
+        passthrough = Passthrough(cast("EngineDoor", door), Limits())
+        many = [asyncio.create_task(ask(passthrough, bench, "clinic", b"{}")) for _ in range(AT_ONCE_EACH)]
         await asyncio.sleep(0)
-        code, body, headers = await ask(aside, bench, "clinic", b"{}")
+        code, body, headers = await ask(passthrough, bench, "clinic", b"{}")
         assert (code, body["error"]["code"]) == (429, "requests_beside")
         assert b"retry-after" in headers
-        other = asyncio.create_task(ask(aside, bench, "bank", b"{}"))
+        other = asyncio.create_task(ask(passthrough, bench, "bank", b"{}"))
         while len(door.heard) < AT_ONCE:
             await asyncio.sleep(0)
         door.let.set()
         assert {task.result()[0] for task in (await asyncio.wait({*many, other}))[0]} == {200}
-        assert (await ask(aside, bench, "clinic", b"{}"))[0] == 200
+        assert (await ask(passthrough, bench, "clinic", b"{}"))[0] == 200
 
     run_bench(test)

@@ -13,7 +13,7 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
-async def beside(size: int, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+async def offload(size: int, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
     """What `work` makes of input of that size, in a thread unless it is small."""
     if size <= SMALL:
         return work(*args, **kwargs)
