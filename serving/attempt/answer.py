@@ -14,7 +14,7 @@ from serving.protocol.dialects import CHOICES, Dialect
 from serving.protocol.errors import Refusal
 from serving.protocol.request import Call
 from serving.protocol.response import EventStream, Names, Reply, restated, rewrite_json
-from serving.wire.tickets import Ticket
+from serving.wire.request_context import RequestContext
 
 EVENT_STREAM = b"text/event-stream"
 
@@ -41,7 +41,7 @@ class Answer:
         self.complete = False
         self.reply = Reply()
 
-    def expect(self, call: Call, names: Names, ticket: Ticket, on_first_token: Callable[[], None]) -> None:
+    def expect(self, call: Call, names: Names, context: RequestContext, on_first_token: Callable[[], None]) -> None:
         """Prepare for the engine's reply to `call`; `on_first_token` is called when the first token goes out."""
         self._names, self._on_first_token = names, on_first_token
         self._several = call.prompts * call.choices > 1
@@ -51,7 +51,7 @@ class Answer:
             call.continuous_usage,
             self.reply,
             self._dialect,
-            lambda: ticket.handed if ticket.watched else None,
+            lambda: context.handed if context.watched else None,
         )
 
     @property

@@ -16,7 +16,7 @@ from serving.policy.routing import Decision, Denial
 from serving.protocol.errors import Refusal
 from serving.protocol.request import Call
 from serving.protocol.response import Reply
-from serving.wire.tickets import Ticket
+from serving.wire.request_context import RequestContext
 from telemetry.names import Attr, SpanName
 from telemetry.routes import RouteInput
 from telemetry.tracing import AttemptTrace
@@ -43,7 +43,7 @@ class Attempt:
         self.ask: Ask | None = None
         self.held: Held | None = None
         self.asked: RouteInput | None = None
-        self.ticket: Ticket | None = None
+        self.context: RequestContext | None = None
         self.engine_from_ns = 0
         self.closed = False
         self._undelivered = False
@@ -108,9 +108,9 @@ class Attempt:
         self.facts.route_reason = "miss"
         self._passed(SpanName.ADAPTER_LOAD, start_ns, {Attr.ERROR_TYPE: ErrorType.LOAD_FAILED.value})
 
-    def note_engine(self, ticket: Ticket) -> None:
-        """The engine is called next, with that ticket."""
-        self.ticket, self.facts.reached_engine, self.engine_from_ns = ticket, True, self.now()
+    def note_engine(self, context: RequestContext) -> None:
+        """The engine is called next, with that context."""
+        self.context, self.facts.reached_engine, self.engine_from_ns = context, True, self.now()
 
     def note_first_token(self) -> None:
         """The first token goes to the client."""

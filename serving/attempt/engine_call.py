@@ -8,7 +8,7 @@ from starlette.types import ASGIApp, Message, Scope, Send
 
 from serving.attempt.client import Client
 from serving.protocol.errors import ClientGone
-from serving.wire.tickets import TICKET, Ticket
+from serving.wire.request_context import REQUEST_CONTEXT, RequestContext
 
 
 def engine_scope(scope: Scope, path: str, headers: list[tuple[bytes, bytes]]) -> Scope:
@@ -36,12 +36,12 @@ async def call_engine(
     body: bytes,
     client: Client,
     send: Send,
-    ticket: Ticket | None,
+    context: RequestContext | None,
     *,
     limit_s: float,
     grace_s: float,
 ) -> None:
-    """Run `app` to its end, for the attempt that holds `ticket`, or for none.
+    """Run `app` to its end, for the attempt that holds `context`, or for none.
 
     It hears of a hang-up by `http.disconnect`, and is cancelled when it does not end then.
 
@@ -59,7 +59,7 @@ async def call_engine(
         return {"type": "http.disconnect"}
 
     async def call() -> None:
-        TICKET.set(ticket)
+        REQUEST_CONTEXT.set(context)
         await app(scope, receive, send)
 
     task = asyncio.create_task(call())

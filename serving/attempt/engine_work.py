@@ -39,13 +39,13 @@ async def _entered(door: EngineDoor, attempt: Attempt, answer: Answer) -> bool:
 
     Where nobody watches the engine's entry the meter's word may come a moment after the engine's, so it is given that moment.
     """
-    key, ticket, reply = attempt.facts.attempt_key, attempt.ticket, answer.reply
-    if ticket is not None and ticket.watched and not ticket.entered:
+    key, context, reply = attempt.facts.attempt_key, attempt.context, answer.reply
+    if context is not None and context.watched and not context.entered:
         return False
     worked = reply.delivered > 0 or (answer.complete and answer.status == 200 and reply.failure is None)
     if worked or door.knows(key):
         return True
-    seen = ticket is not None and ticket.entered > 0
+    seen = context is not None and context.entered > 0
     if not seen and answer.complete and attempt.facts.status is Status.BAD_REQUEST:
         return False
     for _ in range(LATE_LOOKS):

@@ -34,7 +34,7 @@ from serving.protocol.errors import ClientGone, Refusal
 from serving.protocol.request import Call, read_call
 from serving.protocol.response import Names
 from serving.protocol.rewrite import Orders, engine_body, engine_headers
-from serving.wire.tickets import Ticket
+from serving.wire.request_context import RequestContext
 from telemetry.engine_time import LoadCause
 from telemetry.usage import Status
 
@@ -72,11 +72,11 @@ class Steps:
             attempt.note_residency(HIT, None, attempt.now(), False)
         if client.gone.is_set():
             raise ClientGone
-        ticket = Ticket(attempt.facts.attempt_key, tenant.id, cache_salt(self._secret, tenant))
-        answer.expect(call, Names(served, public), ticket, attempt.note_first_token)
+        context = RequestContext(attempt.facts.attempt_key, tenant.id, cache_salt(self._secret, tenant))
+        answer.expect(call, Names(served, public), context, attempt.note_first_token)
         orders = Orders(
             served_name=served,
-            ticket=ticket,
+            context=context,
             request_id=attempt.facts.request_id,
             traceparent=traceparent(attempt),
             output_tokens=bound,
@@ -157,8 +157,8 @@ class Steps:
         except RecursionError as error:
             raise errors.bad_body("The request body is nested too deeply.") from error
         inner = engine_scope(scope, call.path, engine_headers(scope["headers"], orders, len(body)))
-        ticket = orders.ticket
-        attempt.note_engine(ticket)
+        context = orders.context
+        attempt.note_engine(context)
         limits = self._limits
         broke: Exception | None = None
         try:
@@ -168,7 +168,7 @@ class Steps:
                 body,
                 client,
                 answer.engine_send,
-                ticket,
+                context,
                 limit_s=limits.engine_s,
                 grace_s=limits.abort_grace_s,
             )
@@ -180,8 +180,8 @@ class Steps:
             # vLLM refuses some requests only once their stream has begun, and can then only break.
             answer.complete = False
             broke = error
-        refusal = refusal_of(answer, ticket, attempt.facts.request_id)
-        if refusal is not None and answer.status != NOT_FOUND and await self._unread(ticket):
+        refusal = refusal_of(answer, context, attempt.facts.request_id)
+        if refusal is not None and answer.status != NOT_FOUND and await self._unread(context):
             log.error(
                 "attempt %s: vLLM could not read its body: %s", attempt.facts.attempt_key, broke or "it said no more"
             )
@@ -192,7 +192,7 @@ class Steps:
             raise refusal
         attempt.end(Status.OK if answer.status == 200 else Status.BAD_REQUEST)
 
-    async def _unread(self, ticket: Ticket) -> bool:
+    async def _unread(self, context: RequestContext) -> bool:
         """Whether vLLM's front end broke before it got as far as the engine's entry: while the engine is up, on the body."""
-        untouched = ticket.watched and not ticket.entered and ticket.refused is None
+        untouched = context.watched and not context.entered and context.refused is None
         return untouched and await self._services.door.healthy()

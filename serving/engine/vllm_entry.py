@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from serving.errors import ServingError
 from serving.wire.keys import ATTEMPT_ARG, PROMPT_ARG, TENANT_ARG
-from serving.wire.tickets import BROKEN, TICKET, Refused, Ticket
+from serving.wire.request_context import BROKEN, REQUEST_CONTEXT, Refused, RequestContext
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -29,43 +29,43 @@ def watch_entry(client: Any) -> None:
 
     @functools.wraps(add_request)
     async def add(request_id: str, prompt: Any, params: Any, *args: Any, **options: Any) -> Any:
-        ticket = TICKET.get()
-        if ticket is None:
+        context = REQUEST_CONTEXT.get()
+        if context is None:
             if not _marked(params):
                 raise PastTheGateway(f"request {request_id} belongs to no attempt")
             return await add_request(request_id, prompt, params, *args, **options)
-        prompt, params = _salted(prompt, ticket), _stamped(params, ticket)
+        prompt, params = _salted(prompt, context), _stamped(params, context)
         try:
             queue = await add_request(request_id, prompt, params, *args, **(options | _plain(options)))
         except BaseException as error:
             refused = _refused(error) if isinstance(error, Exception) else None
-            ticket.refused = ticket.refused or refused
+            context.refused = context.refused or refused
             # A hang-up, or an engine that dies meanwhile, may leave some choices inside.
-            ticket.entered += refused is None or not refused.clients_fault
+            context.entered += refused is None or not refused.clients_fault
             raise
-        ticket.entered += 1
+        context.entered += 1
         return queue
 
     @functools.wraps(generate)
     async def handed(*args: Any, **options: Any) -> AsyncGenerator[Any, None]:
-        ticket = TICKET.get()
+        context = REQUEST_CONTEXT.get()
         async with aclosing(generate(*args, **options)) as outputs:
             async for output in outputs:
-                if ticket is not None:
-                    ticket.handed += sum(len(choice.token_ids) for choice in output.outputs)
+                if context is not None:
+                    context.handed += sum(len(choice.token_ids) for choice in output.outputs)
                     # Responses and messages have no word for it, and would end as if all were well.
-                    ticket.unfinished |= any(choice.finish_reason in BROKEN for choice in output.outputs)
+                    context.unfinished |= any(choice.finish_reason in BROKEN for choice in output.outputs)
                 yield output
 
     client.add_request, client.generate = add, handed
 
 
 def watched(app: ASGIApp) -> ASGIApp:
-    """The application before a watched client; it says on each ticket that what is not noted did not happen."""
+    """The application before a watched client; it says on each context that what is not noted did not happen."""
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
-        if (ticket := TICKET.get()) is not None:
-            ticket.watched = True
+        if (context := REQUEST_CONTEXT.get()) is not None:
+            context.watched = True
         await app(scope, receive, send)
 
     return serve
@@ -75,22 +75,22 @@ def _marked(params: Any) -> bool:
     return bool((getattr(params, "extra_args", None) or {}).get(ATTEMPT_ARG))
 
 
-def _salted(prompt: Any, ticket: Ticket) -> Any:
+def _salted(prompt: Any, context: RequestContext) -> Any:
     """The prompt with the tenant's salt. vLLM's renderers make mappings; nothing else could carry one."""
     if not isinstance(prompt, dict):
-        raise PastTheGateway(f"attempt {ticket.attempt} has a prompt of type {type(prompt).__name__}")
+        raise PastTheGateway(f"attempt {context.attempt} has a prompt of type {type(prompt).__name__}")
     if "encoder_prompt" in prompt or "decoder_prompt" in prompt:
-        raise PastTheGateway(f"attempt {ticket.attempt} has a prompt in two parts")
-    return {**prompt, "cache_salt": ticket.cache_salt}
+        raise PastTheGateway(f"attempt {context.attempt} has a prompt in two parts")
+    return {**prompt, "cache_salt": context.cache_salt}
 
 
-def _stamped(params: Any, ticket: Ticket) -> Any:
+def _stamped(params: Any, context: RequestContext) -> Any:
     """Parameters that name the attempt, and no other extra argument. Choices of one prompt share them, prompts do not."""
     if not hasattr(params, "extra_args"):
-        raise PastTheGateway(f"attempt {ticket.attempt} asks for something that generates nothing")
+        raise PastTheGateway(f"attempt {context.attempt} asks for something that generates nothing")
     stamped = copy.copy(params)
-    number, ticket.prompts = ticket.prompts, ticket.prompts + 1
-    stamped.extra_args = {ATTEMPT_ARG: ticket.attempt, TENANT_ARG: ticket.tenant, PROMPT_ARG: str(number)}
+    number, context.prompts = context.prompts, context.prompts + 1
+    stamped.extra_args = {ATTEMPT_ARG: context.attempt, TENANT_ARG: context.tenant, PROMPT_ARG: str(number)}
     return stamped
 
 

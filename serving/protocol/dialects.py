@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from serving.wire.tickets import BROKEN
+from serving.wire.request_context import BROKEN
 
 DONE: Final = "[DONE]"
 """The last event of OpenAI's older streams; it is no JSON and has no type."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 from serving.protocol.json_body import encode
 from serving.protocol.request import Call
 from serving.wire.keys import ATTEMPT_ARG, TENANT_ARG
-from serving.wire.tickets import Ticket
+from serving.wire.request_context import RequestContext
 
 STRIPPED: Final = frozenset(
     {
@@ -34,7 +34,7 @@ class Orders:
     """What the gateway decided about one attempt and the engine must obey."""
 
     served_name: str
-    ticket: Ticket
+    context: RequestContext
     request_id: str
     traceparent: str = ""
     """W3C context: what the engine does is below this attempt's client span."""
@@ -46,8 +46,8 @@ def engine_body(call: Call, orders: Orders) -> bytes:
     """The request body for the engine. A stream always reports its usage, with every chunk, so that delivery is counted."""
     body = permitted(call.body)
     body["model"] = orders.served_name
-    body["cache_salt"] = orders.ticket.cache_salt
-    body["vllm_xargs"] = {ATTEMPT_ARG: orders.ticket.attempt, TENANT_ARG: orders.ticket.tenant}
+    body["cache_salt"] = orders.context.cache_salt
+    body["vllm_xargs"] = {ATTEMPT_ARG: orders.context.attempt, TENANT_ARG: orders.context.tenant}
     if orders.output_tokens is not None:
         body[call.operation.bounds[-1]] = orders.output_tokens
     body |= call.operation.fixed or {}

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from serving.engine.vllm_entry import PastTheGateway, watch_entry, watched
-from serving.wire.tickets import TICKET, Ticket
+from serving.wire.request_context import REQUEST_CONTEXT, RequestContext
 
 
 @dataclass
@@ -51,8 +51,8 @@ def client() -> Any:
 
 def test_a_ticket_overrules_whatever_a_request_carries() -> None:
     async def test() -> None:
-        engine, ticket = client(), Ticket("gw-1:7", "bank", "salt")
-        TICKET.set(ticket)
+        engine, context = client(), RequestContext("gw-1:7", "bank", "salt")
+        REQUEST_CONTEXT.set(context)
         stolen = {"type": "token", "prompt_token_ids": [1], "cache_salt": "another's"}
         given = Params({"ll_tenant": "shop", "x": 1})
         engine.pause = True
@@ -63,7 +63,7 @@ def test_a_ticket_overrules_whatever_a_request_carries() -> None:
             assert params.extra_args == {"ll_attempt": "gw-1:7", "ll_tenant": "bank", "ll_prompt": str(number)}
             assert passed == {"priority": 0, "session_id": None, "arrival_time": 1.0}
         assert given.extra_args == {"ll_tenant": "shop", "x": 1}, "another prompt may share them"
-        assert ticket.entered == 2
+        assert context.entered == 2
 
     asyncio.run(test())
 
@@ -75,7 +75,7 @@ def test_a_ticket_overrules_whatever_a_request_carries() -> None:
 def test_what_cannot_carry_one_does_not_enter(prompt: Any, params: Any) -> None:
     async def test() -> None:
         engine = client()
-        TICKET.set(Ticket("gw-1:7", "bank", "salt"))
+        REQUEST_CONTEXT.set(RequestContext("gw-1:7", "bank", "salt"))
         with pytest.raises(PastTheGateway):
             await engine.add_request("r", prompt, params)
         assert engine.entered == []
@@ -96,12 +96,12 @@ def test_without_a_ticket_only_what_names_its_attempt_enters() -> None:
 
 def test_tokens_are_counted_as_they_are_handed_over_and_a_hang_up_reaches_the_engine() -> None:
     async def test() -> None:
-        engine, ticket = client(), Ticket("gw-1:7", "bank", "salt")
-        TICKET.set(ticket)
+        engine, context = client(), RequestContext("gw-1:7", "bank", "salt")
+        REQUEST_CONTEXT.set(context)
         outputs = engine.generate({"type": "token"}, Params(), "r")
         await anext(outputs)
         await anext(outputs)
-        assert (ticket.handed, engine.closed) == (3, False)
+        assert (context.handed, engine.closed) == (3, False)
         await outputs.aclose()
         assert engine.closed
 
@@ -113,12 +113,12 @@ def test_tokens_are_counted_as_they_are_handed_over_and_a_hang_up_reaches_the_en
 )
 def test_what_the_engine_gave_up_is_noted(reason: str, unfinished: bool) -> None:
     async def test() -> None:
-        engine, ticket = client(), Ticket("gw-1:7", "bank", "salt")
+        engine, context = client(), RequestContext("gw-1:7", "bank", "salt")
         engine.reason = reason
-        TICKET.set(ticket)
+        REQUEST_CONTEXT.set(context)
         async for _ in engine.generate({"type": "token"}, Params(), "r"):
-            assert not ticket.unfinished or ticket.handed == 4
-        assert ticket.unfinished is unfinished
+            assert not context.unfinished or context.handed == 4
+        assert context.unfinished is unfinished
 
     asyncio.run(test())
 
@@ -128,10 +128,10 @@ def test_the_application_says_that_the_entry_is_watched() -> None:
         async def app(scope: Any, receive: Any, send: Any) -> None:
             pass
 
-        ticket = Ticket("gw-1:7", "bank", "salt")
+        context = RequestContext("gw-1:7", "bank", "salt")
         await watched(app)({}, None, None)  # type: ignore[arg-type]
-        TICKET.set(ticket)
+        REQUEST_CONTEXT.set(context)
         await watched(app)({}, None, None)  # type: ignore[arg-type]
-        assert ticket.watched
+        assert context.watched
 
     asyncio.run(test())

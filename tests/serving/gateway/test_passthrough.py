@@ -16,7 +16,7 @@ from serving.attempt.limits import Limits
 from serving.engine.door import EngineDoor
 from serving.gateway.passthrough import AT_ONCE, AT_ONCE_EACH, TEXT_BYTES, Passthrough
 from serving.gateway.replies import reply
-from serving.wire.tickets import TICKET
+from serving.wire.request_context import REQUEST_CONTEXT
 
 Run = Callable[..., None]
 COUNT = "/v1/messages/count_tokens"
@@ -36,7 +36,7 @@ class Door:
         return self.up
 
     async def app(self, scope: Scope, receive: Receive, send: Send) -> None:
-        assert TICKET.get() is None, "it must not enter the engine"
+        assert REQUEST_CONTEXT.get() is None, "it must not enter the engine"
         assert {name for name, _ in scope["headers"]} == {b"content-type", b"content-length"}
         self.heard.append(json.loads((await receive())["body"]))
         await self.let.wait()

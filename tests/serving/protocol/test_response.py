@@ -19,13 +19,13 @@ from serving.protocol.dialects import CHOICES, MESSAGES, RESPONSES, Dialect
 from serving.protocol.errors import Refusal
 from serving.protocol.request import Call
 from serving.protocol.response import EventStream, Names, Reply, restated, rewrite_json
-from serving.wire.tickets import Refused, Ticket
+from serving.wire.request_context import Refused, RequestContext
 from telemetry.usage import ErrorType, Status
 
 NAMES = Names("coder@0123abcd", "coder")
 
 
-def answer_to(events: bytes, ticket: Ticket, dialect: Dialect = CHOICES) -> Answer:
+def answer_to(events: bytes, context: RequestContext, dialect: Dialect = CHOICES) -> Answer:
     """What a client's answer stands at when the engine has sent these events and ended."""
 
     async def receive() -> Any:
@@ -37,7 +37,7 @@ def answer_to(events: bytes, ticket: Ticket, dialect: Dialect = CHOICES) -> Answ
     async def run() -> Answer:
         answer = Answer(Client(receive, send), "r-1", dialect)
         call = SimpleNamespace(include_usage=False, continuous_usage=False, prompts=1, choices=1)
-        answer.expect(cast("Call", call), NAMES, ticket, lambda: None)
+        answer.expect(cast("Call", call), NAMES, context, lambda: None)
         headers = [(b"content-type", b"text/event-stream")]
         await answer.engine_send({"type": "http.response.start", "status": 200, "headers": headers})
         await answer.engine_send({"type": "http.response.body", "body": events, "more_body": True})
@@ -111,10 +111,10 @@ def test_without_running_usage_each_chunk_with_text_is_one_token() -> None:
 
 def test_an_engines_error_inside_a_stream_is_told_in_our_words_and_a_clients_in_its_own() -> None:
     def shown(error: Any) -> Refusal:
-        ticket = Ticket("gw-1:1", "bank", "salt")
-        answer = answer_to(event({"error": error}) + b"data: [DONE]\n\n", ticket)
+        context = RequestContext("gw-1:1", "bank", "salt")
+        answer = answer_to(event({"error": error}) + b"data: [DONE]\n\n", context)
         assert answer.reply.failure is not None
-        refusal = refusal_of(answer, ticket, "r-1")
+        refusal = refusal_of(answer, context, "r-1")
         assert refusal is not None
         return refusal
 
@@ -131,10 +131,10 @@ def test_an_engines_error_inside_a_stream_is_told_in_our_words_and_a_clients_in_
 )
 @pytest.mark.parametrize("begun", [False, True])
 def test_an_error_of_any_shape_is_never_a_success(error: Any, begun: bool) -> None:
-    ticket = Ticket("gw-1:1", "bank", "salt")
+    context = RequestContext("gw-1:1", "bank", "salt")
     before = chunk("hello", 1) if begun else b""
-    answer = answer_to(before + event({"error": error}) + chunk("more", 2) + b"data: [DONE]\n\n", ticket)
-    refusal = refusal_of(answer, ticket, "r-1")
+    answer = answer_to(before + event({"error": error}) + chunk("more", 2) + b"data: [DONE]\n\n", context)
+    refusal = refusal_of(answer, context, "r-1")
     assert refusal is not None
     assert (refusal.status, refusal.http_status) == (Status.SERVER_ERROR, 500)
     assert answer.reply.delivered == (1 if begun else 0), "nothing passes after the first sign of a failure"
@@ -160,8 +160,8 @@ FAILED_RESPONSE = {"type": "response.failed", "response": {"id": "r", "object": 
     ],
 )
 def test_a_stream_that_fails_or_stops_without_its_last_event_is_no_success(dialect: Dialect, events: bytes) -> None:
-    ticket = Ticket("gw-1:1", "bank", "salt")
-    refusal = refusal_of(answer_to(events, ticket, dialect), ticket, "r-1")
+    context = RequestContext("gw-1:1", "bank", "salt")
+    refusal = refusal_of(answer_to(events, context, dialect), context, "r-1")
     assert refusal is not None
     assert refusal.status is Status.SERVER_ERROR
 
@@ -175,25 +175,25 @@ def test_a_stream_that_fails_or_stops_without_its_last_event_is_no_success(diale
     ],
 )
 def test_what_the_engine_gave_up_is_no_success_though_the_reply_says_so(dialect: Dialect, events: bytes) -> None:
-    ticket = Ticket("gw-1:1", "bank", "salt", watched=True, entered=1)
-    assert refusal_of(answer_to(events, ticket, dialect), ticket, "r-1") is None
-    ticket.unfinished = True
-    refusal = refusal_of(answer_to(events, ticket, dialect), ticket, "r-1")
+    context = RequestContext("gw-1:1", "bank", "salt", watched=True, entered=1)
+    assert refusal_of(answer_to(events, context, dialect), context, "r-1") is None
+    context.unfinished = True
+    refusal = refusal_of(answer_to(events, context, dialect), context, "r-1")
     assert refusal is not None
     assert (refusal.status, refusal.http_status) == (Status.SERVER_ERROR, 500)
 
 
 def test_what_the_engines_entry_refused_is_the_clients_fault_however_the_front_end_worded_it() -> None:
-    ticket = Ticket("gw-1:1", "bank", "salt", watched=True)
-    ticket.refused = Refused(400, "logprobs of 21 for coder@0123abcd", "logprobs")
+    context = RequestContext("gw-1:1", "bank", "salt", watched=True)
+    context.refused = Refused(400, "logprobs of 21 for coder@0123abcd", "logprobs")
     opaque = event({"type": "error", "error": {"type": "internal_error", "message": "2 validation errors"}})
-    refusal = refusal_of(answer_to(opaque, ticket, MESSAGES), ticket, "r-1")
+    refusal = refusal_of(answer_to(opaque, context, MESSAGES), context, "r-1")
     assert refusal is not None
     assert (refusal.http_status, refusal.status, refusal.param) == (400, Status.BAD_REQUEST, "logprobs")
     assert refusal.message == "logprobs of 21 for coder"
-    ticket.refused = Refused(503, "queue is full")
-    assert answer_to(opaque, ticket, MESSAGES).reply.failure is not None
-    refusal = refusal_of(answer_to(opaque, ticket, MESSAGES), ticket, "r-1")
+    context.refused = Refused(503, "queue is full")
+    assert answer_to(opaque, context, MESSAGES).reply.failure is not None
+    refusal = refusal_of(answer_to(opaque, context, MESSAGES), context, "r-1")
     assert refusal is not None
     assert refusal.status is Status.SERVER_ERROR
 

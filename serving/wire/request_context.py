@@ -29,7 +29,7 @@ class Refused:
 
 
 @dataclass(slots=True)
-class Ticket:
+class RequestContext:
     """One attempt on its way. The first three are set on every request that enters the engine for it.
 
     `watched` tells that somebody stands at the engine's entry and keeps the rest: how many `prompts` came there and how many
@@ -47,5 +47,5 @@ class Ticket:
     unfinished: bool = False
 
 
-TICKET: Final[ContextVar[Ticket | None]] = ContextVar("ticket", default=None)
-"""The ticket of the attempt that the running task serves; None where no attempt is served."""
+REQUEST_CONTEXT: Final[ContextVar[RequestContext | None]] = ContextVar("context", default=None)
+"""The context of the attempt that the running task serves; None where no attempt is served."""
