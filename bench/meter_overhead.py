@@ -32,7 +32,7 @@ from serving.inside.prefix_owners import Owner, PrefixOwners
 from serving.inside.recorder import Recorder
 from serving.metering.accounting import Accountant
 from serving.step_model.profile import DEFAULT_PROFILE
-from serving.wire.channel import Held, Receiver, Sender
+from serving.wire.channel import Occupancy, Receiver, Sender
 from telemetry.engine_time import MeterWindow, SystemCause
 
 BASE = "tiny-llama"
@@ -114,7 +114,7 @@ def meter_cost(rows: int, directory: Path) -> Cost:
         again = time.thread_time_ns()
         recorder.ended(id(output), end_ns, lambda: True)
         if recorder.holds_due:
-            recorder.holds(Held(step, 1000, ("a", "b"), ("a", "b", "c", "d")), at_once=False)
+            recorder.holds(Occupancy(step, 1000, ("a", "b"), ("a", "b", "c", "d")), at_once=False)
         recorder.did(SystemCause.METER, end_ns)
         took.append(noted - started + time.thread_time_ns() - again)
     sender.close()

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from catalog.model import Tenant
 from serving.attempt.record import Facts
-from serving.attempt.residency_door import Held
+from serving.attempt.residency_door import Lease
 from serving.policy.admission import Ask
 from serving.policy.routing import Decision, Denial
 from serving.protocol.errors import Refusal
@@ -41,7 +41,7 @@ class Attempt:
         self.trail: list[Stage] = []
         self.tenant: Tenant | None = None
         self.ask: Ask | None = None
-        self.held: Held | None = None
+        self.lease: Lease | None = None
         self.asked: RouteInput | None = None
         self.context: RequestContext | None = None
         self.engine_from_ns = 0
@@ -55,7 +55,7 @@ class Attempt:
     @property
     def served_name(self) -> str:
         """What the engine knows the routed model as."""
-        return self.held.files.served_name if self.held is not None else self.facts.base_model
+        return self.lease.files.served_name if self.lease is not None else self.facts.base_model
 
     def note_tenant(self, tenant: Tenant) -> None:
         """The key was good."""
@@ -88,16 +88,16 @@ class Attempt:
         else:
             self.facts.admitted_ns = end_ns
 
-    def note_residency(self, outcome: str, held: Held | None, start_ns: int, warm: bool) -> None:
-        """The adapter is there (`held`), or could not be had. `held` None with the base model means nothing was needed."""
+    def note_residency(self, outcome: str, lease: Lease | None, start_ns: int, warm: bool) -> None:
+        """The adapter is there (`lease`), or could not be had. `lease` None with the base model means nothing was needed."""
         facts = self.facts
-        facts.route_reason, facts.warm, self.held = outcome, warm, held
-        if held is None:
+        facts.route_reason, facts.warm, self.lease = outcome, warm, lease
+        if lease is None:
             return
-        facts.adapter_hash = held.files.hash
-        if (timing := held.timing) is not None:
+        facts.adapter_hash = lease.files.hash
+        if (timing := lease.timing) is not None:
             attributes = {
-                Attr.ADAPTER_HASH: held.files.hash,
+                Attr.ADAPTER_HASH: lease.files.hash,
                 Attr.LOAD_READ_NS: timing.read_ns,
                 Attr.LOAD_ACTIVATE_NS: timing.activate_ns,
             }

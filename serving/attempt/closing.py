@@ -68,11 +68,11 @@ def _book(services: Services, attempt: Attempt, key: str, record: UsageRecord, m
 def _give_back(
     services: Services, attempt: Attempt, key: str, meter: Measured | None, record: UsageRecord | None
 ) -> None:
-    """Let go of what the attempt held."""
+    """Let go of what the attempt lease."""
     facts = attempt.facts
-    if attempt.held is not None:
+    if attempt.lease is not None:
         with guarded("attempt %s: its adapter could not be given back", key):
-            services.residency.release(attempt.held.files.served_name)
+            services.residency.release(attempt.lease.files.served_name)
     if attempt.ask is not None and attempt.tenant is not None:
         used = meter.input_tokens + meter.output_tokens if meter is not None else None
         if not facts.reached_engine:

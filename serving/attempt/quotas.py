@@ -32,7 +32,7 @@ def counts_tokens(quotas: Quotas) -> bool:
     return any(q is not None for q in (quotas.tokens_per_minute, quotas.kv_blocks_in_flight, quotas.monthly_budget))
 
 
-class QuotaDesk:
+class TenantQuotas:
     """What each tenant holds now, in this gateway process.
 
     `emitter` is the process's name in the ledger; a hold for an attempt that never settles expires after `hold_ns`.

@@ -41,7 +41,7 @@ class _NotWanted(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class Lease:
     """An adapter that stays resident until it is given back. `timing` is None when it was resident already."""
 
     files: AdapterFiles
@@ -95,7 +95,7 @@ class ResidencyDoor:
         held = {name for name, entry in self._tier.items() if entry.in_flight}
         return self._shelf.hashes(self._door.resident() | held | self._loading.keys())
 
-    async def hold(self, adapter: Adapter, cause: LoadCause, strictness: Fraction) -> Held:
+    async def hold(self, adapter: Adapter, cause: LoadCause, strictness: Fraction) -> Lease:
         """Make the adapter resident and keep it so until `release`.
 
         Raises AdapterLoadFailed, another EngineError, or TierBusy after `room_s`; then nothing is held and other adapters
@@ -110,7 +110,7 @@ class ResidencyDoor:
                 raise
             raise TierBusy(adapter.name, f"no place and no load within {self._room_s:g} s") from None
 
-    async def _hold(self, adapter: Adapter, cause: LoadCause, strictness: Fraction) -> Held:
+    async def _hold(self, adapter: Adapter, cause: LoadCause, strictness: Fraction) -> Lease:
         files = await self._shelf.files(adapter)
         name = files.served_name
         outcome, timing = HIT, None
@@ -126,7 +126,7 @@ class ResidencyDoor:
         entry = self._entry(name, files)
         entry = replace(entry, warm=adapter.warm, strictness=max(strictness, entry.strictness))
         self._tier[name] = entry.hit(now)
-        return Held(files, outcome, timing)
+        return Lease(files, outcome, timing)
 
     def release(self, served_name: str) -> None:
         """Give back what `hold` returned."""

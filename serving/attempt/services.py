@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from catalog.model import Engine
 from serving.attempt.clock import Clock
-from serving.attempt.quotas import QuotaDesk
+from serving.attempt.quotas import TenantQuotas
 from serving.attempt.residency_door import ResidencyDoor
 from serving.engine.door import EngineDoor
 from telemetry.forward import Forwarder
@@ -25,7 +25,7 @@ class Services:
     tracing: Tracing
     metrics: Metrics
     residency: ResidencyDoor
-    quotas: QuotaDesk
+    quotas: TenantQuotas
     clock: Clock
     emitter: str
     meter_timeout_s: float

@@ -134,7 +134,7 @@ class Steps:
     async def _hold(self, attempt: Attempt, adapter: Adapter, tenant: Tenant) -> None:
         start = attempt.now()
         try:
-            held = await self._services.residency.hold(
+            lease = await self._services.residency.hold(
                 adapter, LoadCause.REQUEST, Fraction(1) / Fraction(tenant.slo.p99_seconds)
             )
         except EngineError as error:
@@ -146,7 +146,7 @@ class Steps:
         except asyncio.CancelledError:
             attempt.note_residency(MISS, None, start, adapter.warm)
             raise
-        attempt.note_residency(held.outcome, held, start, adapter.warm)
+        attempt.note_residency(lease.outcome, lease, start, adapter.warm)
 
     async def _engine(
         self, scope: Scope, attempt: Attempt, client: Client, answer: Answer, call: Call, orders: Orders, size: int

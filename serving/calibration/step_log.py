@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from serving.inside.recorder import Recorder
 from serving.inside.scheduler import MeterScheduler
-from serving.wire.channel import Ended, Told
+from serving.wire.channel import Ended, OutgoingMessage
 from serving.wire.events import Step
 from serving.wire.keys import CONFIG_KEY
 
@@ -23,7 +23,7 @@ class StepLog:
     def __init__(self) -> None:
         self._steps: list[Step] = []
 
-    def hear(self, message: Told) -> None:
+    def hear(self, message: OutgoingMessage) -> None:
         """Keep a step; everything else the meter says is dropped."""
         if isinstance(message, Ended):
             self._steps.append(message.step())

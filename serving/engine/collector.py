@@ -16,7 +16,7 @@ from serving.engine.waiting import Waiter
 from serving.errors import EventInvalid
 from serving.metering.accounting import Accountant, Measured
 from serving.metering.tally import Tally
-from serving.wire.channel import Held, Message, Receiver
+from serving.wire.channel import Message, Occupancy, Receiver
 from serving.wire.events import Bye, Hello, Loaded, Step
 from telemetry.engine_time import AdapterLoad, LoadCause, MeterValue
 
@@ -59,7 +59,7 @@ class Collector:
         self._strangers: frozenset[tuple[str, str]] = frozenset()
         self._ended = False
         self.hello: Hello | None = None
-        self.held = Held(0, 0, ())
+        self.occupancy = Occupancy(0, 0, ())
         self.faults = 0
 
     @property
@@ -216,8 +216,8 @@ class Collector:
         return most
 
     def _take(self, message: Message) -> None:
-        if isinstance(message, Held):
-            self.held = message
+        if isinstance(message, Occupancy):
+            self.occupancy = message
             return
         self._heard_ns = self._clock()
         try:

@@ -111,7 +111,7 @@ class VllmEngine:
 
         That happens when a request was still waiting for an evicted adapter: the engine reads it again by itself.
         """
-        host = set(self._collector.held.host)
+        host = set(self._collector.occupancy.host)
         if len(host) >= self._engine.max_cpu_loras:
             for name in host - set(self._registered) - {wanted}:
                 await self._asked(self._client.remove_lora(self._ids[name]))
@@ -142,7 +142,7 @@ class VllmEngine:
 
     def state(self) -> EngineState:
         """See EngineDoor."""
-        held = self._collector.held
+        held = self._collector.occupancy
         return EngineState(
             kv_blocks_used=held.kv_blocks_used,
             kv_blocks_total=held.kv_blocks_total,

@@ -14,7 +14,7 @@ from catalog.model import Adapter, Catalog
 from serving.attempt.catalog_source import CatalogSource, View
 from serving.attempt.clock import Clock
 from serving.attempt.limits import Limits
-from serving.attempt.quotas import QuotaDesk
+from serving.attempt.quotas import TenantQuotas
 from serving.attempt.residency_door import ResidencyDoor
 from serving.attempt.services import Services
 from serving.attempt.snapshot import SnapshotFile
@@ -175,7 +175,7 @@ def build_gateway(
         tracing=tracing,
         metrics=metrics,
         residency=residency,
-        quotas=QuotaDesk(clock, snapshot, emitter, engine, int(limits.hold_s * SECOND_NS)),
+        quotas=TenantQuotas(clock, snapshot, emitter, engine, int(limits.hold_s * SECOND_NS)),
         clock=clock,
         emitter=emitter,
         meter_timeout_s=limits.meter_s,

@@ -8,7 +8,7 @@ from typing import Final
 
 from catalog.durations import SECOND_NS
 from catalog.model import Catalog, Engine
-from serving.attempt.quotas import QuotaDesk
+from serving.attempt.quotas import TenantQuotas
 from serving.attempt.snapshot import SnapshotFile
 from serving.engine.door import EngineState
 from serving.engine.gpu_memory import DeviceMemory, Devices
@@ -131,7 +131,7 @@ def _ledger(metrics: Metrics, figures: LedgerSnapshot) -> None:
             metrics.set(metric, count / unit)
 
 
-async def budgets(metrics: Metrics, catalog: Catalog, quotas: QuotaDesk) -> None:
+async def budgets(metrics: Metrics, catalog: Catalog, quotas: TenantQuotas) -> None:
     """How much of its budget each tenant that has one has used, as this gateway counts it; others are served in between."""
     for count, (tenant, used) in enumerate(quotas.used_ratios(catalog)):
         metrics.set(BUDGET_USED, used, tenant=tenant)

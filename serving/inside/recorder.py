@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Hashable, Iterable
 from typing import NamedTuple
 
-from serving.wire.channel import Ended, Held, Told
+from serving.wire.channel import Ended, Occupancy, OutgoingMessage
 from serving.wire.events import Aborted, Bye, Entered, Hello, Loaded, LoadSpan, Mark, PrefixHit, Rows, Woke
 from telemetry.engine_time import SystemCause
 
@@ -32,7 +32,7 @@ class Recorder:
 
     def __init__(
         self,
-        send: Callable[[Told], None],
+        send: Callable[[OutgoingMessage], None],
         clock: Callable[[], int] = time.monotonic_ns,
         utc: Callable[[], int] = time.time_ns,
     ) -> None:
@@ -47,7 +47,7 @@ class Recorder:
         self._previous_end_ns = 0
         self._seq = 0
         self._awake = False
-        self._held = Held(-1, -1, ())
+        self._held = Occupancy(-1, -1, ())
         self._held_ns = 0
 
     @property
@@ -142,7 +142,7 @@ class Recorder:
         if self._loads and not self._open:
             self._send(Loaded(self._take_loads()))
 
-    def holds(self, held: Held, at_once: bool) -> None:
+    def holds(self, held: Occupancy, at_once: bool) -> None:
         """Tell what the engine holds, if that changed; not more often than HELD_EVERY_NS unless `at_once`."""
         if held != self._held and (at_once or self.holds_due):
             self._held, self._held_ns = held, self._clock()

@@ -22,7 +22,7 @@ from serving.errors import ServingError
 from serving.inside import adapter_timers, remote_start, utility_calls
 from serving.inside.prefix_owners import Owner, PrefixOwners
 from serving.inside.recorder import Recorder
-from serving.wire.channel import Held, Sender
+from serving.wire.channel import Occupancy, Sender
 from serving.wire.events import PrefixHit, Rows
 from serving.wire.keys import (
     ATTEMPT_ARG,
@@ -169,7 +169,7 @@ class MeterScheduler(AsyncScheduler):  # type: ignore[misc]
         # Block 0 is a placeholder that is never given out.
         total = pool.num_gpu_blocks - 1
         log = adapter_timers.LOG
-        held = Held(total - pool.get_num_free_blocks(), total, log.slots, tuple(log.host.values()))
+        held = Occupancy(total - pool.get_num_free_blocks(), total, log.slots, tuple(log.host.values()))
         self._recorder.holds(held, at_once)
 
     def _refuse_missing_adapters(self) -> None:

@@ -18,7 +18,7 @@ from serving.wire.events import Event, LoadSpan, Mark, PrefixHit, Row, Rows, Ste
 from serving.wire.pipe import Inlet, Outlet
 
 
-class Held(NamedTuple):
+class Occupancy(NamedTuple):
     """What the engine holds now: KV blocks in use, of how many; served names in device slots and in the host tier.
 
     Not accounting.
@@ -52,8 +52,8 @@ class Ended(NamedTuple):
         return Step._make((*self[:3], rows, *self[4:]))
 
 
-Message = Event | Held
-Told = Message | Ended
+Message = Event | Occupancy
+OutgoingMessage = Message | Ended
 """What the engine's end takes; the collector's end gives a Step for an Ended."""
 
 _KINDS: Final[dict[str, Any]] = {
@@ -66,7 +66,7 @@ _KINDS: Final[dict[str, Any]] = {
         events.Woke,
         events.Loaded,
         events.Bye,
-        Held,
+        Occupancy,
         Ended,
     )
 }
@@ -79,16 +79,16 @@ _ENDED: Final = Ended.__name__
 _CLOSE_S: Final = 2.0
 
 
-def encode(number: int, message: Told) -> bytes:
+def encode(number: int, message: OutgoingMessage) -> bytes:
     """One frame."""
     return _ENCODER.encode((number, type(message).__name__, message))
 
 
-def decode(frame: bytes) -> tuple[int, Told]:
+def decode(frame: bytes) -> tuple[int, OutgoingMessage]:
     """(number, message) of a frame; EventInvalid when it is not one of ours."""
     try:
         number, kind, raw = _FRAME.decode(frame)
-        message: Told = _DECODERS[kind].decode(raw)
+        message: OutgoingMessage = _DECODERS[kind].decode(raw)
         return number, message
     except msgspec.DecodeError as error:
         raise EventInvalid(str(error)) from error
@@ -113,7 +113,7 @@ class Sender:
         """Messages that will never arrive."""
         return self._lost + self._outlet.lost
 
-    def send(self, message: Told) -> None:
+    def send(self, message: OutgoingMessage) -> None:
         """Hand the message over at once, or count it as lost; never waits, never raises."""
         number, self._number = self._number, self._number + 1
         if not isinstance(message, Ended):

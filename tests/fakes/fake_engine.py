@@ -21,7 +21,7 @@ from serving.inside.recorder import Recorder
 from serving.metering.accounting import Accountant, Measured
 from serving.step_model.models import StepModel
 from serving.step_model.profile import DEFAULT_PROFILE
-from serving.wire.channel import Ended, Held, Told
+from serving.wire.channel import Ended, Occupancy, OutgoingMessage
 from serving.wire.events import LoadSpan, Rows
 from telemetry.engine_time import AdapterLoad, LoadCause, MeterWindow
 from tests.fakes.fake_openai import FakeOpenAI, Request
@@ -153,9 +153,9 @@ class FakeEngine:
         self._recorder = Recorder(self._hear, clock.mono_ns, clock.utc_ns)
         self._recorder.hello(emitter, engine_id)
 
-    def _hear(self, told: Told) -> None:
+    def _hear(self, told: OutgoingMessage) -> None:
         message = told.step() if isinstance(told, Ended) else told
-        if not isinstance(message, Held):
+        if not isinstance(message, Occupancy):
             self.accountant.take(message)
 
     @property

@@ -14,7 +14,7 @@ import pytest
 from catalog.load import parse
 from serving.attempt.clock import Clock
 from serving.attempt.limits import Limits
-from serving.attempt.quotas import QuotaDesk
+from serving.attempt.quotas import TenantQuotas
 from serving.attempt.snapshot import SnapshotFile
 from serving.policy import budgets
 from serving.policy.admission import Demand
@@ -257,7 +257,7 @@ def answers(output: int) -> Demand:
     return Demand((0,), 1, limit=4096, block=16, output=output)
 
 
-def desks(directory: Path, count: int, text: str, charged: str) -> tuple[Any, list[QuotaDesk]]:
+def desks(directory: Path, count: int, text: str, charged: str) -> tuple[Any, list[TenantQuotas]]:
     clock = ManualClock()
     path = directory / "snapshot.json"
     path.write_text(
@@ -267,7 +267,9 @@ def desks(directory: Path, count: int, text: str, charged: str) -> tuple[Any, li
     )
     catalog = parse(text, "test")
     made = [
-        QuotaDesk(Clock(clock.utc_ns, clock.mono_ns), SnapshotFile(path), f"gw-{n}", catalog.engine("fake-0"), 10**12)
+        TenantQuotas(
+            Clock(clock.utc_ns, clock.mono_ns), SnapshotFile(path), f"gw-{n}", catalog.engine("fake-0"), 10**12
+        )
         for n in range(count)
     ]
     return catalog, made

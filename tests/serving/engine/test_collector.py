@@ -16,7 +16,7 @@ from serving.engine.door import AdapterFiles
 from serving.errors import AdapterLoadFailed
 from serving.metering.accounting import Accountant
 from serving.step_model.profile import DEFAULT_PROFILE
-from serving.wire.channel import Held, Receiver, Sender
+from serving.wire.channel import Occupancy, Receiver, Sender
 from serving.wire.events import Bye, Entered, Hello, Loaded, LoadSpan, PrefixHit, Row, Step, Woke
 from telemetry.engine_time import AdapterLoad, LoadCause, MeterValue, MeterWindow, PrefixReshare
 
@@ -149,12 +149,12 @@ def test_lost_and_refused_events_are_counted_and_the_rest_is_taken(
     caplog.set_level(logging.CRITICAL, "serving.engine.collector")
     world.engine.sender.skip()
     world.engine.sender.send(Woke(0))
-    world.engine.sender.send(Held(3, 100, ("law@abababab",)))
+    world.engine.sender.send(Occupancy(3, 100, ("law@abababab",)))
     world.engine.serve("a")
     world.engine.bye()
     assert world.collector.stop(5)
     assert (world.collector.gaps, world.collector.faults) == (1, 1)
-    assert world.collector.held == Held(3, 100, ("law@abababab",))
+    assert world.collector.occupancy == Occupancy(3, 100, ("law@abababab",))
     assert world.collector.owner_ns()["tenants"] == 2 * MS
 
 

@@ -181,7 +181,7 @@ def test_ten_thousand_label_values_neither_grow_a_scrape_nor_slow_it(run_bench: 
         "opentelemetry.sdk.trace.Tracer.start_span",
         "serving.attempt.lines.RouteRecord",
         "serving.attempt.residency_door.ResidencyDoor.release",
-        "serving.attempt.quotas.QuotaDesk.settle",
+        "serving.attempt.quotas.TenantQuotas.settle",
     ],
 )
 def test_the_record_is_on_disk_before_the_reply_ends_whatever_else_breaks(

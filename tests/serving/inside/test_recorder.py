@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from serving.inside.recorder import HELD_EVERY_NS, Recorder
 from serving.metering.accounting import Accountant
 from serving.step_model.profile import DEFAULT_PROFILE
-from serving.wire.channel import Ended, Held, Message, Told
+from serving.wire.channel import Ended, Message, Occupancy, OutgoingMessage
 from serving.wire.events import Aborted, Bye, Entered, Hello, Loaded, LoadSpan, Mark, Rows, Step, Woke
 from telemetry.engine_time import SystemCause
 
@@ -29,7 +29,7 @@ class Bench:
         self.steps = 0
         self.recorder.hello("eng-1", "cpu-0")
 
-    def hear(self, told: Told) -> None:
+    def hear(self, told: OutgoingMessage) -> None:
         self.sent.append(told.step() if isinstance(told, Ended) else told)
 
     def enter(self, name: str, adapter: str | None = None) -> None:
@@ -103,7 +103,7 @@ def test_steps_never_overlap_and_everything_is_accounted_for(operations: list[tu
     assert all(one.end_ns <= other.start_ns for one, other in pairwise(marks))
     accountant = Accountant(DEFAULT_PROFILE, "cpu-0")
     for event in bench.sent:
-        assert not isinstance(event, Held)
+        assert not isinstance(event, Occupancy)
         accountant.take(event)
     windows = accountant.windows(bench.now)
     assert windows[0].start_ns == UTC
@@ -207,7 +207,7 @@ def test_a_step_that_was_never_noted_leaves_a_hole_in_the_numbers() -> None:
 def test_what_the_engine_holds_is_told_when_it_changes_and_not_too_often() -> None:
     bench = Bench()
     for used, at_once in ((1, False), (1, True), (2, False), (3, True)):
-        bench.recorder.holds(Held(used, 100, ()), at_once)
+        bench.recorder.holds(Occupancy(used, 100, ()), at_once)
     bench.now += HELD_EVERY_NS
-    bench.recorder.holds(Held(4, 100, ()), False)
-    assert [event.kv_blocks_used for event in bench.sent if isinstance(event, Held)] == [1, 3, 4]
+    bench.recorder.holds(Occupancy(4, 100, ()), False)
+    assert [event.kv_blocks_used for event in bench.sent if isinstance(event, Occupancy)] == [1, 3, 4]

@@ -22,7 +22,7 @@ from serving.inside import adapter_timers as lora_events
 from serving.inside import plugin as vllm_plugin
 from serving.metering.accounting import Accountant
 from serving.step_model.profile import DEFAULT_PROFILE
-from serving.wire.channel import Held, Message, Receiver
+from serving.wire.channel import Message, Occupancy, Receiver
 from serving.wire.events import Aborted, Bye, Entered, Hello, PrefixHit, Step, Woke
 from serving.wire.keys import WEIGHTS_FILE
 
@@ -176,7 +176,7 @@ def world(start: Start, tmp_path: Path, blocks: int) -> Iterator[World]:
             while (message := receiver.take()) is not None:
                 events.append(message)
         heard.gaps = receiver.gaps  # type: ignore[attr-defined]
-        return [event for event in events if not isinstance(event, Held)]
+        return [event for event in events if not isinstance(event, Occupancy)]
 
     yield driver, heard
     driver.stop()
@@ -186,7 +186,7 @@ def world(start: Start, tmp_path: Path, blocks: int) -> Iterator[World]:
 def accounted(events: list[Message]) -> Accountant:
     accountant = Accountant(DEFAULT_PROFILE, "cpu-0")
     for event in events:
-        assert not isinstance(event, Held)
+        assert not isinstance(event, Occupancy)
         accountant.take(event)
     for window in accountant.windows(2**62):
         window.check()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from serving.errors import ChannelClosed, EventInvalid
-from serving.wire.channel import Ended, Held, Message, Receiver, Sender, Told, decode, encode
+from serving.wire.channel import Ended, Message, Occupancy, OutgoingMessage, Receiver, Sender, decode, encode
 from serving.wire.events import (
     Aborted,
     Bye,
@@ -45,7 +45,7 @@ MESSAGES: list[Message] = [
         hits=(PrefixHit("chat-3", "gw-1:0", 0, 64),),
     ),
     Aborted(("chat-2",), 30, True),
-    Held(3, 100, ("law@12345678",), ("law@12345678", "med@12345678")),
+    Occupancy(3, 100, ("law@12345678",), ("law@12345678", "med@12345678")),
     Bye(40),
 ]
 
@@ -65,7 +65,7 @@ def received(receiver: Receiver, most: int) -> list[Message]:
 
 
 @pytest.mark.parametrize("message", [*MESSAGES, ended(1, ["a"], [0])], ids=lambda m: type(m).__name__)
-def test_a_message_survives_the_channel(message: Told) -> None:
+def test_a_message_survives_the_channel(message: OutgoingMessage) -> None:
     number, found = decode(encode(5, message))
     assert (number, found, type(found)) == (5, message, type(message))
 
