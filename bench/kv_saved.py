@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from bench.truth.machine import describe
 from bench.truth.measure import OFF_CORE, RETRIES, profile_of, say, start, timed
-from serving.calibration.phases import Call, draw_tokens
+from serving.calibration.phases import CalibrationCall, draw_tokens
 from serving.calibration.step_engine import StepEngine, TimedStep
 from serving.metering.steps import scaled
 from serving.step_model.profile import Profile
@@ -49,19 +49,22 @@ class Cell:
     beside: int = 0
     one_prefix: bool = False
 
-    def calls(self) -> tuple[list[Call], list[Call]]:
+    def calls(self) -> tuple[list[CalibrationCall], list[CalibrationCall]]:
         """(what fills the cache, what is measured)."""
         random = Random(f"{SEED} {self.name}")
         heads = [draw_tokens(random, self.cached) for _ in range(1 if self.one_prefix else self.users)]
         fill = [
-            Call(f"fill-{n}", "acme", head + draw_tokens(random, TAIL), 1, self.adapter) for n, head in enumerate(heads)
+            CalibrationCall(f"fill-{n}", "acme", head + draw_tokens(random, TAIL), 1, self.adapter)
+            for n, head in enumerate(heads)
         ]
         measured = [
-            Call(f"user-{n}", "acme", heads[n % len(heads)] + draw_tokens(random, TAIL), OUTPUT, self.adapter)
+            CalibrationCall(
+                f"user-{n}", "acme", heads[n % len(heads)] + draw_tokens(random, TAIL), OUTPUT, self.adapter
+            )
             for n in range(self.users)
         ]
         others = [
-            Call(f"other-{n}", "dune", draw_tokens(random, 24 + 8 * n), 6, None if n % 2 else "adapter-5")
+            CalibrationCall(f"other-{n}", "dune", draw_tokens(random, 24 + 8 * n), 6, None if n % 2 else "adapter-5")
             for n in range(self.beside)
         ]
         return fill, [*measured, *others]
@@ -77,7 +80,7 @@ CELLS: Final = (
 )
 
 
-def busy(engine: StepEngine, calls: list[Call], fill: list[Call]) -> list[TimedStep]:
+def busy(engine: StepEngine, calls: list[CalibrationCall], fill: list[CalibrationCall]) -> list[TimedStep]:
     """The steps of the calls from a cold cache, or with `fill` computed just before; again when the core was not ours."""
     for _ in range(RETRIES + 1):
         if fill:

@@ -28,7 +28,7 @@ from catalog.model import BaseModelSpec, Engine
 from serving.engine import vllm_flags, vllm_launch
 from serving.engine.collector import Collector
 from serving.engine.tiny_model import make_tiny_model
-from serving.inside.prefix_owners import Owner, PrefixOwners
+from serving.inside.prefix_owners import BlockOwner, PrefixOwners
 from serving.inside.recorder import Recorder
 from serving.metering.accounting import Accountant
 from serving.step_model.profile import DEFAULT_PROFILE
@@ -90,7 +90,7 @@ def meter_cost(rows: int, directory: Path) -> Cost:
             names = [*names[1:], f"chatcmpl-{random.getrandbits(128):032x}-{step:08x}"]
             # A request begins: of its prompt it finds all but the last block, which somebody else had computed.
             prompt = [*prompt[:-1], os.urandom(32)]
-            begins = [(names[-1], Owner(f"gw-bench:{step}", "salt"), prompt, BLOCK * (PROMPT_BLOCKS - 1))]
+            begins = [(names[-1], BlockOwner(f"gw-bench:{step}", "salt"), prompt, BLOCK * (PROMPT_BLOCKS - 1))]
         else:
             begins = []
         # As vLLM makes them: a list of its own for every step, of the same strings.

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import httpx
 
-from loraledger.traffic import Call
+from loraledger.traffic import TrafficCall
 
 
 @dataclass
@@ -22,7 +22,7 @@ class LoadReport:
 
 
 async def drive(
-    url: str, plan: Sequence[Call], *, at_once: int, budget_s: float, done: Callable[[int], None]
+    url: str, plan: Sequence[TrafficCall], *, at_once: int, budget_s: float, done: Callable[[int], None]
 ) -> LoadReport:
     """Send `plan` in order, `at_once` in flight; `done(n)` after each. Calls not begun within `budget_s` are left out."""
     report = LoadReport()
@@ -47,7 +47,7 @@ async def drive(
     return report
 
 
-async def _send(client: httpx.AsyncClient, call: Call) -> int:
+async def _send(client: httpx.AsyncClient, call: TrafficCall) -> int:
     headers = {"authorization": f"Bearer {call.key}"}
     if not call.stream:
         return (await client.post(call.path, json=call.body, headers=headers)).status_code

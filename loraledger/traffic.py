@@ -58,7 +58,7 @@ WEIGHT: Final = {"clinic": 5, "bank": 5, "shop": 5, "forge": 4, "campus": 3, "fr
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class TrafficCall:
     """One request of the demo. `hang_up_after` closes the connection after that many stream chunks."""
 
     tenant: str
@@ -73,7 +73,7 @@ class Call:
         return bool(self.body.get("stream"))
 
 
-def calls(seed: int, count: int) -> list[Call]:
+def calls(seed: int, count: int) -> list[TrafficCall]:
     """`count` ordinary requests in a fixed order for a seed, and between them one hang-up, one bad request, one unknown key."""
     rng = random.Random(seed)
     tenants = list(SYSTEM)
@@ -81,17 +81,21 @@ def calls(seed: int, count: int) -> list[Call]:
     long = _ordinary(rng, "freeride", count)
     plan.insert(
         count // 3,
-        Call(long.tenant, long.key, long.path, {**long.body, "stream": True, "max_tokens": 400}, hang_up_after=5),
+        TrafficCall(
+            long.tenant, long.key, long.path, {**long.body, "stream": True, "max_tokens": 400}, hang_up_after=5
+        ),
     )
     plan.insert(
         count // 2,
-        Call("campus", "demo-key-campus", "/v1/chat/completions", {"model": "tiny-llama", "messages": "not a list"}),
+        TrafficCall(
+            "campus", "demo-key-campus", "/v1/chat/completions", {"model": "tiny-llama", "messages": "not a list"}
+        ),
     )
-    plan.insert(count // 2 + 1, Call("nobody", "stolen-key", "/v1/chat/completions", dict(long.body)))
+    plan.insert(count // 2 + 1, TrafficCall("nobody", "stolen-key", "/v1/chat/completions", dict(long.body)))
     return plan
 
 
-def _ordinary(rng: random.Random, tenant: str, number: int) -> Call:
+def _ordinary(rng: random.Random, tenant: str, number: int) -> TrafficCall:
     question = f"{rng.choice(TOPICS[tenant])} Case {number}."
     body: dict[str, object] = {
         "model": rng.choice(MODELS[tenant]),
@@ -103,6 +107,8 @@ def _ordinary(rng: random.Random, tenant: str, number: int) -> Call:
     if rng.random() < 0.5:
         body["stream"] = True
     if rng.random() < 0.15:
-        return Call(tenant, f"demo-key-{tenant}", "/v1/completions", {**body, "prompt": SYSTEM[tenant] + question})
+        return TrafficCall(
+            tenant, f"demo-key-{tenant}", "/v1/completions", {**body, "prompt": SYSTEM[tenant] + question}
+        )
     body["messages"] = [{"role": "system", "content": SYSTEM[tenant]}, {"role": "user", "content": question}]
-    return Call(tenant, f"demo-key-{tenant}", "/v1/chat/completions", body)
+    return TrafficCall(tenant, f"demo-key-{tenant}", "/v1/chat/completions", body)

@@ -19,7 +19,7 @@ from typing import Any
 from bench.truth import sets, shapley
 from catalog.model import BaseModelSpec, Engine
 from serving.calibration.fit import StepSample, fit
-from serving.calibration.phases import Call, phases
+from serving.calibration.phases import CalibrationCall, phases
 from serving.calibration.step_engine import StepEngine, TimedStep
 from serving.engine.tiny_model import make_builtin
 from serving.step_model.profile import Profile, RowWork
@@ -68,7 +68,7 @@ def calibrate(engine: StepEngine, model: str, work: Path) -> None:
 
 
 def timed(
-    engine: StepEngine, calls: Sequence[Call], at_once: int | None = None, warm: bool = False
+    engine: StepEngine, calls: Sequence[CalibrationCall], at_once: int | None = None, warm: bool = False
 ) -> tuple[list[TimedStep], float]:
     """The run's steps, and the part of its time in which this process did not have its core."""
     wall, cpu = time.monotonic_ns(), time.process_time_ns()
@@ -78,7 +78,7 @@ def timed(
 
 
 def undisturbed(
-    engine: StepEngine, calls: Sequence[Call], at_once: int | None = None
+    engine: StepEngine, calls: Sequence[CalibrationCall], at_once: int | None = None
 ) -> Iterator[tuple[list[TimedStep], float, bool]]:
     """Run until the core was ours: (steps, part off the core, whether this is the run that counts)."""
     for again in reversed(range(RETRIES + 1)):

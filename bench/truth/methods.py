@@ -7,7 +7,7 @@ from typing import Final
 
 from bench.truth.reshare import Hit, reshare
 from bench.truth.sets import TruthSet
-from serving.calibration.phases import Call
+from serving.calibration.phases import CalibrationCall
 from serving.step_model.linear import split_step
 from serving.step_model.profile import Profile, RowWork
 
@@ -78,7 +78,7 @@ def prefix_hits(truth_set: TruthSet, steps: Steps) -> dict[str, Hit]:
     return hits
 
 
-def _alike(one: Call, other: Call, tokens: int) -> bool:
+def _alike(one: CalibrationCall, other: CalibrationCall, tokens: int) -> bool:
     return one.tenant == other.tenant and one.adapter == other.adapter and one.tokens[:tokens] == other.tokens[:tokens]
 
 

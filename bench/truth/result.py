@@ -12,7 +12,7 @@ from bench.truth.measure import Run, aside, by_subset, profile_of, read_runs
 from bench.truth.methods import METHODS, Shares, Steps
 from bench.truth.sets import TruthSet, content, digest, load
 from serving.calibration.fit import StepSample, errors_ppm
-from serving.calibration.phases import Call
+from serving.calibration.phases import CalibrationCall
 from serving.step_model.profile import Profile, RowWork
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def _view(
     clouds: Mapping[str, Array],
     charged: Mapping[str, Shares],
     members: Mapping[str, Sequence[int]],
-    calls: Sequence[Call],
+    calls: Sequence[CalibrationCall],
     total: float,
 ) -> dict[str, Any]:
     import numpy as np

@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from serving.calibration.phases import Call, draw_tokens
+from serving.calibration.phases import CalibrationCall, draw_tokens
 
 FILE: Final = Path(__file__).with_name("sets.json")
 MORE: Final = {7: 12, 8: 8}
@@ -24,7 +24,7 @@ class TruthSet:
     name: str
     model: str
     about: str
-    calls: tuple[Call, ...]
+    calls: tuple[CalibrationCall, ...]
 
     @property
     def staggered(self) -> bool:
@@ -36,7 +36,7 @@ class TruthSet:
         """In order of appearance."""
         return tuple(dict.fromkeys(call.tenant for call in self.calls))
 
-    def chosen(self, mask: int) -> list[Call]:
+    def chosen(self, mask: int) -> list[CalibrationCall]:
         """The calls whose bit is set."""
         return [call for i, call in enumerate(self.calls) if mask >> i & 1]
 
@@ -68,7 +68,7 @@ def load() -> dict[str, TruthSet]:
                 head = prefixes.setdefault(request["prefix"], draw_tokens(random, request["shared"]))
             adapter = request["adapter"]
             calls.append(
-                Call(
+                CalibrationCall(
                     f"r{i}",
                     request["tenant"],
                     head + draw_tokens(random, request["prompt"] - len(head)),

@@ -50,7 +50,7 @@ class TenantQuotas:
     ) -> Grant:
         """Take what attempt `seq` needs; where it bounds no answer, as much as the quotas ever allow to one request.
 
-        Raises Refusal and takes nothing: 429 when a quota does not allow it now, 400 when none ever will. `output_field` is
+        Raises QuotaRefusal and takes nothing: 429 when a quota does not allow it now, 400 when none ever will. `output_field` is
         what the client calls the bound of an answer.
         """
         mono_ns, now_ns = self._clock.mono_ns(), self._clock.utc_ns()
@@ -74,7 +74,7 @@ class TenantQuotas:
             if refused := account.refusal(terms, ask, now_ns, mono_ns):
                 raise over_quota(refused.reason, refused.fact, refused.retry_after_s)
         answer = admission.admit(quotas, self._load(tenant), ask, mono_ns)
-        if isinstance(answer, admission.Refusal):
+        if isinstance(answer, admission.QuotaRefusal):
             raise over_quota(answer.reason, answer.fact, answer.retry_after_s)
         self._loads[tenant.id] = answer
         if budgeted is not None:

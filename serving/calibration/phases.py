@@ -20,7 +20,7 @@ LONGEST_OUTPUT: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CalibrationCall:
     """One request: `tokens` in, exactly `output` tokens out; it arrives once the engine was busy for `arrival_ns` in its run.
 
     `adapter` is a name that the engine knows; `tenant` keeps prefix caches apart.
@@ -39,7 +39,7 @@ class Phase:
     """Calls to run with at most `at_once` in the engine."""
 
     at_once: int
-    calls: tuple[Call, ...]
+    calls: tuple[CalibrationCall, ...]
 
 
 def draw_tokens(random: Random, count: int) -> tuple[int, ...]:
@@ -63,7 +63,7 @@ def phases(
             head = shared if random.random() < 0.5 else ()
             body = _between(random, 16, LONGEST_PROMPT)
             tokens = (head + draw_tokens(random, body))[: max_tokens - output]
-            calls.append(Call(f"call-{n}", "phase", tokens, output, random.choice(chosen)))
+            calls.append(CalibrationCall(f"call-{n}", "phase", tokens, output, random.choice(chosen)))
         yield Phase(at_once, tuple(calls))
 
 

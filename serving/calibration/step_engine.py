@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from catalog.model import BaseModelSpec, Engine
-from serving.calibration.phases import Call
+from serving.calibration.phases import CalibrationCall
 from serving.engine import vllm_flags, vllm_launch
 from serving.step_model.profile import RowWork
-from serving.wire.events import Row, Step
+from serving.wire.events import EngineStep, StepRow
 
 SCHEDULER: Final = "serving.calibration.step_log.LoggingScheduler"
 EMITTER: Final = "eng-steps"
@@ -54,7 +54,7 @@ class StepEngine:
         self._paths = dict(adapters)
         self._ids = {name: number for number, name in enumerate(adapters, 1)}
 
-    def run(self, calls: Iterable[Call], at_once: int | None = None, warm: bool = False) -> list[TimedStep]:
+    def run(self, calls: Iterable[CalibrationCall], at_once: int | None = None, warm: bool = False) -> list[TimedStep]:
         """Run the calls to their end, at most `at_once` in the engine, from an empty prefix cache unless `warm`; steps with rows.
 
         Python's garbage collection waits until the run is over. ValueError when a call does not get its tokens.
@@ -62,7 +62,7 @@ class StepEngine:
         if not warm:
             self._engine.reset_prefix_cache()
         waiting = sorted(calls, key=lambda call: call.arrival_ns)
-        by_request: dict[str, Call] = {}
+        by_request: dict[str, CalibrationCall] = {}
         steps: list[TimedStep] = []
         busy_ns = 0
         self._log.take()
@@ -92,7 +92,7 @@ class StepEngine:
     def _has_room(self, at_once: int | None) -> bool:
         return at_once is None or self._engine.get_num_unfinished_requests() < at_once
 
-    def _add(self, call: Call) -> str:
+    def _add(self, call: CalibrationCall) -> str:
         from vllm import SamplingParams, TokensPrompt
         from vllm.lora.request import LoRARequest
 
@@ -105,17 +105,17 @@ class StepEngine:
         return added
 
 
-def _net_ns(step: Step) -> int:
+def _net_ns(step: EngineStep) -> int:
     return step.end_ns - step.start_ns - sum(span.end_ns - span.start_ns for span in step.loads)
 
 
-def _work(row: Row, calls: Mapping[str, Call]) -> RowWork:
+def _work(row: StepRow, calls: Mapping[str, CalibrationCall]) -> RowWork:
     call = calls[row.request]
     prefill = min(max(len(call.tokens) - row.before, 0), row.tokens)
     return RowWork(prefill, row.tokens - prefill, row.before, call.adapter, 0, call.key)
 
 
-def _check(steps: Sequence[TimedStep], calls: Iterable[Call]) -> None:
+def _check(steps: Sequence[TimedStep], calls: Iterable[CalibrationCall]) -> None:
     """The last output token is never computed upon, so a call decodes one token less than it gives."""
     decoded: dict[str, int] = {}
     for step in steps:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from serving.inside.recorder import Recorder
 from serving.inside.scheduler import MeterScheduler
 from serving.wire.channel import Ended, OutgoingMessage
-from serving.wire.events import Step
+from serving.wire.events import EngineStep
 from serving.wire.keys import CONFIG_KEY
 
 NOWHERE: Final = "inproc://nobody"
@@ -21,14 +21,14 @@ class StepLog:
     """Steps that ended since they were last taken."""
 
     def __init__(self) -> None:
-        self._steps: list[Step] = []
+        self._steps: list[EngineStep] = []
 
     def hear(self, message: OutgoingMessage) -> None:
         """Keep a step; everything else the meter says is dropped."""
         if isinstance(message, Ended):
             self._steps.append(message.step())
 
-    def take(self) -> list[Step]:
+    def take(self) -> list[EngineStep]:
         """The steps, in order, once."""
         steps, self._steps = self._steps, []
         return steps

@@ -17,7 +17,7 @@ from serving.errors import EventInvalid
 from serving.metering.accounting import Accountant, Measured
 from serving.metering.tally import Tally
 from serving.wire.channel import Message, Occupancy, Receiver
-from serving.wire.events import Bye, Hello, Loaded, Step
+from serving.wire.events import Bye, EngineStep, Hello, Loaded
 from telemetry.engine_time import AdapterLoad, LoadCause, MeterValue
 
 POLL_S = 0.1
@@ -224,7 +224,7 @@ class Collector:
             self._accountant.take(message)
         except Exception:
             self._fault(f"could not account for {type(message).__name__}")
-        if isinstance(message, Loaded | Step):
+        if isinstance(message, Loaded | EngineStep):
             if self.hello is not None:
                 self._asked.hear(message.loads, self.hello)
         elif isinstance(message, Hello):

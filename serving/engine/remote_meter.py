@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from serving.engine.collector import Collector
-from serving.engine.sessions import Session
+from serving.engine.sessions import SessionReporter
 from serving.metering.accounting import Accountant
 from serving.step_model.models import load
 from serving.step_model.profile import DEFAULT_PROFILE
@@ -52,7 +52,7 @@ def follow(remote: Remote, process: int) -> None:
     """Account for the engine in `process` until it is over, and send what is finished."""
     engine = _Engine(process)
     forwarder = Forwarder(remote.otlp_endpoint, signal=LOGS)
-    session = Session(
+    session = SessionReporter(
         remote.engine, remote.gpu_type, remote.gpu_count, remote.emitter, lambda value: _send(forwarder, value)
     )
     session.tell(SessionEvent.STARTED, time.time_ns())

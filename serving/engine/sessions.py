@@ -18,7 +18,7 @@ COUNTERS_EVERY: Final = 12
 
 
 @dataclass(slots=True)
-class Session:
+class SessionReporter:
     """One engine process. `totals` is None where the engine's front end is out of reach: then no counters are told."""
 
     engine: str

@@ -17,7 +17,7 @@ from catalog.model import Engine
 from serving.engine import vllm_launch, vllm_processes, vllm_prompts
 from serving.engine.collector import Collector
 from serving.engine.door import AdapterFiles, EngineState, LoadTiming
-from serving.engine.sessions import Session
+from serving.engine.sessions import SessionReporter
 from serving.engine.vllm_entry import watched
 from serving.engine.vllm_processes import Pulse
 from serving.errors import AdapterLoadFailed, EngineDown
@@ -46,7 +46,7 @@ class VllmEngine:
         client: Any,
         app: Any,
         collector: Collector,
-        session: Session,
+        session: SessionReporter,
         private: Path,
         memory: Mapping[str, int],
         hang_s: float,

@@ -17,7 +17,7 @@ from typing import Any, Final
 from catalog.model import BaseModelSpec, Engine
 from serving.engine import vllm_flags, vllm_launch, vllm_processes
 from serving.engine.collector import Collector
-from serving.engine.sessions import Session, Sink
+from serving.engine.sessions import SessionReporter, Sink
 from serving.engine.vllm_counters import FrontEndTotals
 from serving.engine.vllm_engine import HANG_S, VllmEngine, clean_up
 from serving.engine.vllm_entry import watch_entry
@@ -54,7 +54,9 @@ async def start_vllm(
     home.mkdir(parents=True, exist_ok=True)
     words = home / f"engine-{engine.id}.log"
     totals = FrontEndTotals()
-    session = Session(engine.id, engine.gpu_type, engine.gpu_count, f"eng-{uuid.uuid4().hex[:12]}", sink, totals)
+    session = SessionReporter(
+        engine.id, engine.gpu_type, engine.gpu_count, f"eng-{uuid.uuid4().hex[:12]}", sink, totals
+    )
     session.tell(SessionEvent.STARTED, since_ns or time.time_ns())
     session.alive = lambda: True
     # A Unix socket's path must be short, and nobody else may write to it.

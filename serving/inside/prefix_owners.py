@@ -16,7 +16,7 @@ MOST_BLOCKS: Final = 1 << 17
 """Blocks whose owner is remembered, about; those that were neither computed nor used for longest are forgotten first."""
 
 
-class Owner(NamedTuple):
+class BlockOwner(NamedTuple):
     """The attempt that computed a block, and its cache salt."""
 
     attempt: str
@@ -31,13 +31,15 @@ class PrefixOwners:
         self._stranger = stranger
         self._most_blocks = most_blocks
         # Two generations: what is computed or used is young, and when there is too much of it, it grows old and the old is forgotten.
-        self._young: dict[Hashable, Owner] = {}
-        self._old: dict[Hashable, Owner] = {}
+        self._young: dict[Hashable, BlockOwner] = {}
+        self._old: dict[Hashable, BlockOwner] = {}
 
     def __len__(self) -> int:
         return len(self._young.keys() | self._old.keys())
 
-    def started(self, request: str, user: Owner, blocks: Sequence[Hashable], cached_tokens: int) -> list[PrefixHit]:
+    def started(
+        self, request: str, user: BlockOwner, blocks: Sequence[Hashable], cached_tokens: int
+    ) -> list[PrefixHit]:
         """A request is in a step for the first time: who had computed its first `cached_tokens` tokens, in runs.
 
         `blocks` are the hashes of its prompt's full blocks; it owns those that it did not find. What it found of its own
@@ -60,11 +62,11 @@ class PrefixOwners:
             self._young, self._old = {}, self._young
         return hits
 
-    def _runs(self, blocks: Iterable[Hashable]) -> list[tuple[Owner | None, int]]:
+    def _runs(self, blocks: Iterable[Hashable]) -> list[tuple[BlockOwner | None, int]]:
         """Blocks that follow each other with one owner: who it is, and the place of the first."""
         young, old = self._young, self._old
-        runs: list[tuple[Owner | None, int]] = []
-        last: Owner | object | None = runs
+        runs: list[tuple[BlockOwner | None, int]] = []
+        last: BlockOwner | object | None = runs
         for place, block in enumerate(blocks):
             owner = young.get(block)
             if owner is None:

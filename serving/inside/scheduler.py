@@ -20,7 +20,7 @@ from vllm.v1.structured_output.backend_guidance import GuidanceBackend
 
 from serving.errors import ServingError
 from serving.inside import adapter_timers, remote_start, utility_calls
-from serving.inside.prefix_owners import Owner, PrefixOwners
+from serving.inside.prefix_owners import BlockOwner, PrefixOwners
 from serving.inside.recorder import Recorder
 from serving.wire.channel import Occupancy, Sender
 from serving.wire.events import PrefixHit, Rows
@@ -141,7 +141,7 @@ class MeterScheduler(AsyncScheduler):  # type: ignore[misc]
         hits: list[PrefixHit] = []
         for name, cached_tokens in started:
             request = self.requests[name]
-            user = Owner(_attempt(request), request.cache_salt)
+            user = BlockOwner(_attempt(request), request.cache_salt)
             hits += self._prefixes.started(name, user, request.block_hashes, cached_tokens)
         return hits
 

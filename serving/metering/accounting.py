@@ -11,16 +11,16 @@ from typing import Final
 
 from catalog.durations import MINUTE_NS, SECOND_NS
 from serving.metering import timeline
-from serving.metering.attempts import Attempts, Measured
+from serving.metering.attempts import AttemptBook, Measured
 from serving.metering.loads import LoadBook, is_cold
 from serving.metering.prefix_lines import PrefixLines
 from serving.metering.steps import book_step, split_run
 from serving.metering.tally import Tally
 from serving.metering.tiles import StepRun, Tile, Unowned, lay
-from serving.metering.timeline import EventRefused, Timeline
+from serving.metering.timeline import EngineTimeline, EventRefused
 from serving.metering.windows import Totals, WindowBook, minutes
 from serving.step_model.models import StepModel
-from serving.wire.events import Aborted, Bye, Entered, Event, Hello, Loaded, LoadSpan, Step
+from serving.wire.events import Aborted, Bye, EngineStep, Entered, Event, Hello, Loaded, LoadSpan
 from telemetry.engine_time import AdapterLoad, LoadCause, MeterWindow, PrefixReshare
 
 __all__ = ["Accountant", "EventRefused", "Measured", "Totals"]
@@ -49,11 +49,11 @@ class Accountant:
         self.totals = Totals()
         self.gaps = 0
         """How many steps were lost on their way."""
-        self._line: Timeline | None = None
+        self._line: EngineTimeline | None = None
         """None while no process of the engine is up."""
         self._hash = profile.hash
         self._windows = WindowBook(engine, (profile.method, self._hash), self.totals)
-        self._attempts = Attempts()
+        self._attempts = AttemptBook()
         self._loads = LoadBook(engine)
         self._prefixes = PrefixLines(engine)
 
@@ -67,7 +67,7 @@ class Accountant:
             raise EventRefused(event, "no Hello came before it, or Bye did")
         self._line, tiles = timeline.advance(before, event)
         match event:
-            case Step():
+            case EngineStep():
                 self.gaps += event.seq - before.next_step
                 self._loads.arrived(timeline.in_utc(before, event.loads))
                 self._fold(tiles)

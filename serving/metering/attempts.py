@@ -1,4 +1,4 @@
-"""Attempts while the engine has them: what each engine request computed, and what its attempt adds up to."""
+"""AttemptBook while the engine has them: what each engine request computed, and what its attempt adds up to."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final
 from catalog.durations import MINUTE_NS, QUARTER_NS
 from serving.metering.tally import Tally
 from serving.step_model.profile import RowWork
-from serving.wire.events import Entered, Row
+from serving.wire.events import Entered, StepRow
 from telemetry.usage import UNKNOWN_TENANT, Slice
 
 _CHOICE: Final = re.compile(r"^\d+_")
@@ -42,7 +42,7 @@ class Measured:
 
 
 @dataclass(slots=True)
-class Attempt:
+class AttemptWork:
     """One attempt and its parts so far; `slices` holds the five figures of a `Slice` by quarter hour."""
 
     key: str
@@ -99,7 +99,7 @@ class Request:
     """
 
     id: str
-    attempt: Attempt
+    attempt: AttemptWork
     prompt_key: str
     prompt: int
     adapter: str | None
@@ -128,7 +128,7 @@ class Request:
         """Whether it reads a prompt that another choice of it read before."""
         return self.scheduled_ns is not None and self.attempt.firsts.get(self.prompt_key) is not self
 
-    def work(self, row: Row) -> RowWork:
+    def work(self, row: StepRow) -> RowWork:
         """The row as the step model sees it. Repeated tokens come in one chunk, so they count as prefill."""
         if row.before >= self.prompt and row.before >= self.lost:
             return RowWork(0, row.tokens, row.before, self.adapter, 0, self.id)
@@ -142,11 +142,11 @@ class Request:
         return max(self.reached - self.prompt + 1, 0)
 
 
-class Attempts:
+class AttemptBook:
     """All attempts that are in the engine, and those that left it and were not forgotten yet."""
 
     def __init__(self) -> None:
-        self._attempts: dict[str, Attempt] = {}
+        self._attempts: dict[str, AttemptWork] = {}
         self._requests: dict[str, Request] = {}
         self._gone: dict[str, Request] = {}
         self._left: deque[tuple[int, str]] = deque()
@@ -172,14 +172,14 @@ class Attempts:
         attempt = self._attempts.get(key)
         if attempt is None:
             tenant = event.tenant or UNKNOWN_TENANT
-            attempt = self._attempts[key] = Attempt(key, tenant, event.adapter, at_ns)
+            attempt = self._attempts[key] = AttemptWork(key, tenant, event.adapter, at_ns)
         prompt_key = event.prompt or _CHOICE.sub("", event.request)
         request = Request(event.request, attempt, prompt_key, event.prompt_tokens, event.adapter)
         attempt.requests.append(request)
         self._requests[event.request] = request
         return request
 
-    def find(self, row: Row, at_ns: int) -> Request:
+    def find(self, row: StepRow, at_ns: int) -> Request:
         """The request of a row.
 
         One whose entry was lost becomes an attempt of its own, tenant `unknown`. One that had left, whose figures may be
@@ -289,7 +289,7 @@ class Attempts:
             tally.aborted_cached_tokens += cached
             tally.aborted_output_tokens += request.outputs
 
-    def _delete(self, attempt: Attempt) -> None:
+    def _delete(self, attempt: AttemptWork) -> None:
         del self._attempts[attempt.key]
         for request in attempt.requests:
             if self._gone.get(request.id) is request:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from catalog.apportionment import deal
-from serving.metering.attempts import Attempts, Request
+from serving.metering.attempts import AttemptBook, Request
 from serving.metering.loads import is_cold
 from serving.metering.tiles import StepRun
 from serving.metering.windows import WindowBook
@@ -58,7 +58,7 @@ class StepSplit(NamedTuple):
         return [sum(map(sum, shares)) for shares in zip(*(piece.shares for piece in self.pieces), strict=True)]
 
 
-def split_run(run: StepRun, minutes: Sequence[tuple[int, int]], attempts: Attempts, model: StepModel) -> StepSplit:
+def split_run(run: StepRun, minutes: Sequence[tuple[int, int]], attempts: AttemptBook, model: StepModel) -> StepSplit:
     """Split a step that is cut into `minutes` (UTC), each by itself, and tell `attempts` how far their requests came."""
     step, loads = run
     start_ns = minutes[0][0]

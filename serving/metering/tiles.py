@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import NamedTuple
 
-from serving.wire.events import LoadSpan, Step
+from serving.wire.events import EngineStep, LoadSpan
 from telemetry.engine_time import SystemCause
 
 
@@ -22,7 +22,7 @@ class Unowned(Enum):
 class StepRun(NamedTuple):
     """A step as an owner of its whole time; `loads` are those that end inside it, in UTC and in order of time."""
 
-    step: Step
+    step: EngineStep
     loads: tuple[LoadSpan, ...]
 
 

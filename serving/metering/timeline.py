@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import Final, NamedTuple
 
 from serving.metering.tiles import Cover, StepRun, Tile, Unowned, lay
-from serving.wire.events import Aborted, Bye, Event, Hello, Loaded, LoadSpan, Step, Woke
+from serving.wire.events import Aborted, Bye, EngineStep, Event, Hello, Loaded, LoadSpan, Woke
 from telemetry.engine_time import SystemCause
 
 _OF_STEPS: Final = frozenset({SystemCause.EMPTY_STEP, SystemCause.STALL})
@@ -31,7 +31,7 @@ class EventRefused(ValueError):
         super().__init__(f"could not take {type(event).__name__} event: {fact}")
 
 
-class Timeline(NamedTuple):
+class EngineTimeline(NamedTuple):
     """The time of one engine process: tiled up to `cursor_ns`, and what is known of the time after it. Instants are UTC.
 
     `anchor_ns` is what to add to monotonic time. `idle_from_ns` is since when the engine has no request, None while it has.
@@ -56,19 +56,19 @@ class Timeline(NamedTuple):
         return max(self.known_ns, self.loads[-1].end_ns) if self.loads else self.known_ns
 
 
-Advance = tuple[Timeline, list[Tile]]
+Advance = tuple[EngineTimeline, list[Tile]]
 """The timeline as it is then, and the tiles from the old cursor to the new one."""
 
 
-def begin(hello: Hello) -> Timeline:
+def begin(hello: Hello) -> EngineTimeline:
     """An engine process comes up: it has no request."""
-    return Timeline(hello.utc_ns - hello.mono_ns, hello.utc_ns, hello.utc_ns)
+    return EngineTimeline(hello.utc_ns - hello.mono_ns, hello.utc_ns, hello.utc_ns)
 
 
-def advance(line: Timeline, event: Event) -> Advance:
+def advance(line: EngineTimeline, event: Event) -> Advance:
     """Take one event of a process that has begun; EventRefused when it goes backward or overlaps what was taken."""
     match event:
-        case Step():
+        case EngineStep():
             return _step(line, event)
         case Loaded():
             return line._replace(loads=_with_loads(line, event)), []
@@ -84,16 +84,16 @@ def advance(line: Timeline, event: Event) -> Advance:
             return line, []
 
 
-def stay_idle(line: Timeline, to_ns: int) -> Advance:
+def stay_idle(line: EngineTimeline, to_ns: int) -> Advance:
     """The engine is still idle at `to_ns`: tile until then. Nothing happens when it is not, or when that is known already."""
     if line.idle_from_ns is None or to_ns <= max(line.idle_from_ns, line.reached_ns):
         return line, []
     covers = (*line.covers, Cover(line.idle_from_ns, to_ns, Unowned.IDLE))
     tiles = lay(line.cursor_ns, to_ns, line.loads, covers, SystemCause.LOOP)
-    return Timeline(line.anchor_ns, to_ns, to_ns, next_step=line.next_step), tiles
+    return EngineTimeline(line.anchor_ns, to_ns, to_ns, next_step=line.next_step), tiles
 
 
-def end(line: Timeline, at_mono_ns: int) -> list[Tile]:
+def end(line: EngineTimeline, at_mono_ns: int) -> list[Tile]:
     """The last tiles of a process that ends at `at_mono_ns`, or where its last event ended if that is later.
 
     Time after the last event is idle if that said so, else unattributed.
@@ -106,12 +106,12 @@ def end(line: Timeline, at_mono_ns: int) -> list[Tile]:
     return lay(line.cursor_ns, to_ns, line.loads, (*line.covers, last), SystemCause.LOOP)
 
 
-def die(line: Timeline) -> list[Tile]:
+def die(line: EngineTimeline) -> list[Tile]:
     """The last tiles of a process that died without a word: its time ends with its last event."""
     return lay(line.cursor_ns, line.reached_ns, line.loads, line.covers, Unowned.UNATTRIBUTED)
 
 
-def _step(line: Timeline, event: Step) -> Advance:
+def _step(line: EngineTimeline, event: EngineStep) -> Advance:
     start_ns, end_ns = event.start_ns + line.anchor_ns, event.end_ns + line.anchor_ns
     if event.seq < line.next_step:
         raise EventRefused(event, f"seq {event.seq} came after seq {line.next_step - 1}")
@@ -125,7 +125,7 @@ def _step(line: Timeline, event: Step) -> Advance:
     tiles = lay(line.cursor_ns, start_ns, loads, covers, Unowned.UNATTRIBUTED if lost else SystemCause.LOOP)
     inside = tuple(load for load in loads if load.end_ns > start_ns)
     tiles.append(Tile(start_ns, end_ns, StepRun(event, inside)))
-    return Timeline(
+    return EngineTimeline(
         line.anchor_ns,
         end_ns,
         None if event.work_left else end_ns,
@@ -134,7 +134,7 @@ def _step(line: Timeline, event: Step) -> Advance:
     ), tiles
 
 
-def _covers(line: Timeline, event: Step, start_ns: int, lost: bool) -> Sequence[Cover]:
+def _covers(line: EngineTimeline, event: EngineStep, start_ns: int, lost: bool) -> Sequence[Cover]:
     """What is known of the time before a step that begins at `start_ns`, loads apart."""
     covers = list(line.covers)
     if line.idle_from_ns is not None:
@@ -148,7 +148,7 @@ def _covers(line: Timeline, event: Step, start_ns: int, lost: bool) -> Sequence[
     return sorted(covers, key=_ORDER)
 
 
-def _woke(line: Timeline, event: Woke) -> Timeline:
+def _woke(line: EngineTimeline, event: Woke) -> EngineTimeline:
     at_ns = event.at_ns + line.anchor_ns
     start_ns, owner = line.idle_from_ns, Unowned.IDLE
     if start_ns is None:
@@ -158,7 +158,7 @@ def _woke(line: Timeline, event: Woke) -> Timeline:
     return line._replace(covers=(*line.covers, Cover(start_ns, at_ns, owner)), idle_from_ns=None)
 
 
-def _aborted(line: Timeline, event: Aborted) -> Timeline:
+def _aborted(line: EngineTimeline, event: Aborted) -> EngineTimeline:
     if event.work_left or line.idle_from_ns is not None:
         return line
     at_ns = event.at_ns + line.anchor_ns
@@ -167,7 +167,7 @@ def _aborted(line: Timeline, event: Aborted) -> Timeline:
     return line._replace(idle_from_ns=at_ns)
 
 
-def _with_loads(line: Timeline, event: Loaded | Step) -> tuple[LoadSpan, ...]:
+def _with_loads(line: EngineTimeline, event: Loaded | EngineStep) -> tuple[LoadSpan, ...]:
     """The loads that wait, and those of this event, in UTC; EventRefused when they overlap or lie in time that is tiled."""
     if not event.loads:
         return line.loads
@@ -184,7 +184,7 @@ def _with_loads(line: Timeline, event: Loaded | Step) -> tuple[LoadSpan, ...]:
     return tuple(loads)
 
 
-def in_utc(line: Timeline, loads: Sequence[LoadSpan]) -> list[LoadSpan]:
+def in_utc(line: EngineTimeline, loads: Sequence[LoadSpan]) -> list[LoadSpan]:
     """Loads of this process as events tell them, in UTC."""
     anchor_ns = line.anchor_ns
     return [load._replace(start_ns=load.start_ns + anchor_ns, end_ns=load.end_ns + anchor_ns) for load in loads]

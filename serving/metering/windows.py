@@ -8,7 +8,7 @@ from itertools import repeat
 from typing import Final
 
 from catalog.durations import MINUTE_NS, SECOND_NS
-from serving.metering.attempts import Attempt
+from serving.metering.attempts import AttemptWork
 from serving.metering.loads import is_cold
 from serving.metering.tiles import Unowned
 from serving.step_model.linear import RowShare
@@ -121,7 +121,7 @@ class WindowBook:
 
     def share(
         self,
-        attempts: Iterable[Attempt],
+        attempts: Iterable[AttemptWork],
         shares: Iterable[RowShare],
         tokens: Iterable[tuple[int, int]] = _NOTHING,
         saved: Iterable[tuple[int, int]] = _NOTHING,

@@ -98,7 +98,7 @@ class Demand:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class QuotaRefusal:
     """The answer is 429: `reason` names the quota, `retry_after_s` is at least 1."""
 
     reason: str
@@ -140,7 +140,7 @@ def longest_output(demand: Demand, fits: Callable[[Ask], bool]) -> int:
     return low
 
 
-def admit(quotas: Quotas, load: Load, ask: Ask, now_ns: int) -> Load | Refusal:
+def admit(quotas: Quotas, load: Load, ask: Ask, now_ns: int) -> Load | QuotaRefusal:
     """Take what `ask` needs from the quotas, all or nothing; for a request that is no `misfit`."""
     requests, tokens = load.requests, load.tokens
     held = (
@@ -149,16 +149,18 @@ def admit(quotas: Quotas, load: Load, ask: Ask, now_ns: int) -> Load | Refusal:
     )
     for reason, quota, taken, more, unit in held:
         if quota is not None and taken + more > quota:
-            return Refusal(reason, IN_FLIGHT_RETRY_S, f"{taken} {unit} in flight and {more} more asked for, of {quota}")
+            return QuotaRefusal(
+                reason, IN_FLIGHT_RETRY_S, f"{taken} {unit} in flight and {more} more asked for, of {quota}"
+            )
     if (rate := quotas.requests_per_minute) is not None:
         requests = (requests or Bucket(rate * MINUTE_NS, now_ns)).refilled(rate, now_ns)
         if wait := requests.wait_s(ask.seats, rate):
-            return Refusal("requests_per_minute", wait, f"more than {rate} requests in a minute")
+            return QuotaRefusal("requests_per_minute", wait, f"more than {rate} requests in a minute")
         requests = requests.minus(ask.seats)
     if (rate := quotas.tokens_per_minute) is not None:
         tokens = (tokens or Bucket(rate * MINUTE_NS, now_ns)).refilled(rate, now_ns)
         if wait := tokens.wait_s(ask.tokens, rate):
-            return Refusal("tokens_per_minute", wait, f"more than {rate} tokens in a minute")
+            return QuotaRefusal("tokens_per_minute", wait, f"more than {rate} tokens in a minute")
         tokens = tokens.minus(ask.tokens)
     return Load(requests, tokens, load.kv_blocks + ask.kv_blocks, load.seats + ask.seats)
 

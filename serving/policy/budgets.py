@@ -15,7 +15,7 @@ from typing import Final
 
 from catalog.durations import MINUTE_NS
 from catalog.months import month_of, seconds_left
-from serving.policy.admission import IN_FLIGHT_RETRY_S, Ask, Misfit, Refusal
+from serving.policy.admission import IN_FLIGHT_RETRY_S, Ask, Misfit, QuotaRefusal
 from serving.policy.charges import Terms, charge, hold
 from telemetry.usage import UsageRecord
 
@@ -119,7 +119,7 @@ class Account:
         asked, budget = self._to_hold(terms, ask, now_ns), Fraction(terms.budget)
         return Misfit(REASON, f"it may take {_shown(asked)}, of {_shown(budget)}") if asked > budget else None
 
-    def refusal(self, terms: Terms, ask: Ask, now_ns: int, mono_ns: int) -> Refusal | None:
+    def refusal(self, terms: Terms, ask: Ask, now_ns: int, mono_ns: int) -> QuotaRefusal | None:
         """Why there is no money for the request; None when there is. Takes nothing.
 
         It is worth asking again when the month turns, or soon if it is only requests in flight that stand in the way.
@@ -135,7 +135,7 @@ class Account:
             f"{_shown(settled)} charged in {month} and {_shown(spent - settled)} held for requests in flight, "
             f"this one may take {_shown(asked)}, of {_shown(budget)}"
         )
-        return Refusal(REASON, max(1, wait_s), fact)
+        return QuotaRefusal(REASON, max(1, wait_s), fact)
 
     def admit(self, terms: Terms, ask: Ask, seq: int, now_ns: int, expires_ns: int) -> None:
         """Hold what the request may take until it settles, or until `expires_ns` (monotonic) if it never does."""

@@ -14,7 +14,7 @@ import msgspec
 
 from serving.errors import ChannelClosed, EventInvalid
 from serving.wire import events
-from serving.wire.events import Event, LoadSpan, Mark, PrefixHit, Row, Rows, Step
+from serving.wire.events import EngineStep, Event, LoadSpan, Mark, PrefixHit, Rows, StepRow
 from serving.wire.pipe import Inlet, Outlet
 
 
@@ -31,7 +31,7 @@ class Occupancy(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """A `Step` on its way: the same fields in the same order, its rows by column."""
+    """A `EngineStep` on its way: the same fields in the same order, its rows by column."""
 
     seq: int
     start_ns: int
@@ -46,22 +46,22 @@ class Ended(NamedTuple):
     aborted: tuple[str, ...] = ()
     hits: tuple[PrefixHit, ...] = ()
 
-    def step(self) -> Step:
+    def step(self) -> EngineStep:
         """The event that the accountant takes; ValueError when its columns differ in length."""
-        rows = tuple(map(Row, *_even(self.rows)))
-        return Step._make((*self[:3], rows, *self[4:]))
+        rows = tuple(map(StepRow, *_even(self.rows)))
+        return EngineStep._make((*self[:3], rows, *self[4:]))
 
 
 Message = Event | Occupancy
 OutgoingMessage = Message | Ended
-"""What the engine's end takes; the collector's end gives a Step for an Ended."""
+"""What the engine's end takes; the collector's end gives a EngineStep for an Ended."""
 
 _KINDS: Final[dict[str, Any]] = {
     kind.__name__: kind
     for kind in (
         events.Hello,
         events.Entered,
-        events.Step,
+        events.EngineStep,
         events.Aborted,
         events.Woke,
         events.Loaded,
@@ -176,7 +176,7 @@ class Receiver:
         """Let go of the address."""
         self._inlet.close()
 
-    def _whole(self, told: Ended) -> Step:
+    def _whole(self, told: Ended) -> EngineStep:
         """The step with the names that were not repeated."""
         requests, tokens, before = told.rows
         self._requests = requests or (self._requests if tokens else ())

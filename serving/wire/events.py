@@ -22,7 +22,7 @@ class Hello(NamedTuple):
 
 
 class Entered(NamedTuple):
-    """A request is known to the scheduler. `cached_tokens` is not known before its first row: see `Row.before`.
+    """A request is known to the scheduler. `cached_tokens` is not known before its first row: see `StepRow.before`.
 
     `prompt` tells an attempt's prompts apart: the engine has a request for each choice of a prompt, and those share it.
     Empty: the engine's names of its requests tell.
@@ -37,7 +37,7 @@ class Entered(NamedTuple):
     prompt: str = ""
 
 
-class Row(NamedTuple):
+class StepRow(NamedTuple):
     """One request inside one step: `tokens` were computed after `before` tokens that were already there."""
 
     request: str
@@ -61,7 +61,7 @@ class LoadSpan(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """The rows of a step by column, as the engine's thread has them at hand: a `Row` for each would cost it too much."""
+    """The rows of a step by column, as the engine's thread has them at hand: a `StepRow` for each would cost it too much."""
 
     requests: Sequence[str]
     tokens: Sequence[int]
@@ -85,7 +85,7 @@ class PrefixHit(NamedTuple):
     high: int
 
 
-class Step(NamedTuple):
+class EngineStep(NamedTuple):
     """One engine step: [start_ns, end_ns) does not overlap any other step.
 
     `finished` are requests that left the scheduler in or before this step (stopped or aborted), `preempted` those thrown out.
@@ -98,7 +98,7 @@ class Step(NamedTuple):
     seq: int
     start_ns: int
     end_ns: int
-    rows: tuple[Row, ...]
+    rows: tuple[StepRow, ...]
     cached: tuple[tuple[str, int], ...]
     finished: tuple[str, ...]
     preempted: tuple[str, ...]
@@ -135,4 +135,4 @@ class Bye(NamedTuple):
     at_ns: int
 
 
-Event = Hello | Entered | Step | Aborted | Woke | Loaded | Bye
+Event = Hello | Entered | EngineStep | Aborted | Woke | Loaded | Bye

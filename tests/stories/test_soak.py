@@ -25,7 +25,7 @@ from billing.close.reconcile import Reconciliation
 from loraledger.books import Books
 from loraledger.child import ServeProcess
 from loraledger.settings import Settings
-from loraledger.traffic import Call, calls
+from loraledger.traffic import TrafficCall, calls
 from telemetry.engine_time import SystemCause
 
 ROOT = Path(__file__).parents[2]
@@ -67,7 +67,7 @@ def _catalog(path: Path) -> Path:
     return path
 
 
-def _plan(seed: int, count: int) -> list[Call]:
+def _plan(seed: int, count: int) -> list[TrafficCall]:
     """The demo's traffic, with long outputs, some hang-ups early and late, and some prompts sampled twice."""
     rng = random.Random(seed)
     plan = []
@@ -85,7 +85,7 @@ def _plan(seed: int, count: int) -> list[Call]:
     return plan
 
 
-async def _send(client: httpx.AsyncClient, call: Call) -> int:
+async def _send(client: httpx.AsyncClient, call: TrafficCall) -> int:
     """The status of the reply; 0 for a client that hung up, on purpose or because a slow machine made it wait too long."""
     headers = {"authorization": f"Bearer {call.key}"}
     try:
@@ -102,7 +102,7 @@ async def _send(client: httpx.AsyncClient, call: Call) -> int:
         return 0
 
 
-async def _drive(url: str, plan: Iterable[Call]) -> Counter[int]:
+async def _drive(url: str, plan: Iterable[TrafficCall]) -> Counter[int]:
     """Replies by status, AT_ONCE at a time, for SOAK_S seconds."""
     statuses: Counter[int] = Counter()
     until = time.monotonic() + SOAK_S

@@ -19,7 +19,7 @@ from billing.store.intake.usage import book_lost, book_spans
 from catalog.model import Catalog
 from serving.metering.accounting import Accountant
 from serving.step_model.profile import DEFAULT_PROFILE
-from serving.wire.events import Bye, Entered, Event, Hello, Row, Step, Woke
+from serving.wire.events import Bye, EngineStep, Entered, Event, Hello, StepRow, Woke
 from telemetry.engine_time import EngineCounters, SessionEvent
 from telemetry.names import EventName
 from telemetry.usage import Status, UsageRecord
@@ -50,9 +50,9 @@ class Engine:
         self.take(Woke(at))
         self.take(Entered("r", record.attempt_key, record.tenant, record.adapter, 4, at))
         for n in range(count):
-            row = Row("r", 4 if n == 0 else 1, 0 if n == 0 else 3 + n)
+            row = StepRow("r", 4 if n == 0 else 1, 0 if n == 0 else 3 + n)
             ends = last and n == count - 1
-            self.take(Step(self.seq, at, at + length_ns, (row,), (), ("r",) if ends else (), (), (), not ends))
+            self.take(EngineStep(self.seq, at, at + length_ns, (row,), (), ("r",) if ends else (), (), (), not ends))
             self.seq += 1
             at += length_ns
 

@@ -17,7 +17,7 @@ from serving.errors import AdapterLoadFailed
 from serving.metering.accounting import Accountant
 from serving.step_model.profile import DEFAULT_PROFILE
 from serving.wire.channel import Occupancy, Receiver, Sender
-from serving.wire.events import Bye, Entered, Hello, Loaded, LoadSpan, PrefixHit, Row, Step, Woke
+from serving.wire.events import Bye, EngineStep, Entered, Hello, Loaded, LoadSpan, PrefixHit, StepRow, Woke
 from telemetry.engine_time import AdapterLoad, LoadCause, MeterValue, MeterWindow, PrefixReshare
 
 MS = 1_000_000
@@ -42,10 +42,10 @@ class Engine:
         self.sender.send(Woke(start))
         self.sender.send(Entered(request, f"gw-1:{request}", tenant, "law", 4, start))
         for n in range(steps):
-            rows = (Row(request, 4 if n == 0 else 1, 0 if n == 0 else 3 + n),)
+            rows = (StepRow(request, 4 if n == 0 else 1, 0 if n == 0 else 3 + n),)
             end, last = start + MS, n == steps - 1
             left = (request,) if last else ()
-            self.sender.send(Step(self.seq, start, end, rows, (), left, (), (), not last, hits=() if n else hits))
+            self.sender.send(EngineStep(self.seq, start, end, rows, (), left, (), (), not last, hits=() if n else hits))
             self.seq, start = self.seq + 1, end
         time.sleep(steps * MS / 1e9)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from serving.inside.prefix_owners import Owner, PrefixOwners
+from serving.inside.prefix_owners import BlockOwner, PrefixOwners
 from serving.wire.events import PrefixHit
 
 BLOCK = 16
@@ -17,7 +17,7 @@ class Owners(PrefixOwners):
 
     def start(self, name: str, blocks: str, found: int = 0, salt: str = "s") -> list[tuple[str, int, int]]:
         """A request of attempt `name` with one block per letter, of which it found the first ones."""
-        hits = self.started(f"chat-{name}", Owner(name, salt), list(blocks), found * BLOCK)
+        hits = self.started(f"chat-{name}", BlockOwner(name, salt), list(blocks), found * BLOCK)
         assert all(isinstance(hit, PrefixHit) and hit.request == f"chat-{name}" for hit in hits)
         return [(hit.payer, hit.low, hit.high) for hit in hits]
 
@@ -35,7 +35,9 @@ def test_what_is_found_is_told_in_runs_by_who_computed_it(owners: Owners) -> Non
 
 def test_a_part_of_a_block_is_nobodys(owners: Owners) -> None:
     owners.start("a", "wxyz")
-    assert owners.started("chat-b", Owner("b", "s"), list("wx"), 2 * BLOCK - 1) == [PrefixHit("chat-b", "a", 0, BLOCK)]
+    assert owners.started("chat-b", BlockOwner("b", "s"), list("wx"), 2 * BLOCK - 1) == [
+        PrefixHit("chat-b", "a", 0, BLOCK)
+    ]
 
 
 def test_a_block_that_is_computed_again_has_its_newest_owner(owners: Owners) -> None:

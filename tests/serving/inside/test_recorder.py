@@ -11,7 +11,7 @@ from serving.inside.recorder import HELD_EVERY_NS, Recorder
 from serving.metering.accounting import Accountant
 from serving.step_model.profile import DEFAULT_PROFILE
 from serving.wire.channel import Ended, Message, Occupancy, OutgoingMessage
-from serving.wire.events import Aborted, Bye, Entered, Hello, Loaded, LoadSpan, Mark, Rows, Step, Woke
+from serving.wire.events import Aborted, Bye, EngineStep, Entered, Hello, Loaded, LoadSpan, Mark, Rows, Woke
 from telemetry.engine_time import SystemCause
 
 UTC = 1_790_000_000_000_000_000
@@ -57,8 +57,8 @@ class Bench:
         self.recorder.left(name)
         self.recorder.aborted(bool(self.live))
 
-    def steps_sent(self) -> list[Step]:
-        return [event for event in self.sent if isinstance(event, Step)]
+    def steps_sent(self) -> list[EngineStep]:
+        return [event for event in self.sent if isinstance(event, EngineStep)]
 
 
 OFTEN = ["enter", "schedule", "schedule", "finish", "finish", "abort", "load", "call"]
@@ -162,7 +162,7 @@ def test_loads_and_aborts_go_with_the_step_they_happen_in_and_alone_between_step
     bench.finish([])
     bench.abort("b")
     kinds = [type(event) for event in bench.sent]
-    assert kinds == [Hello, Loaded, Woke, Entered, Entered, Step, Aborted]
+    assert kinds == [Hello, Loaded, Woke, Entered, Entered, EngineStep, Aborted]
     (step,) = bench.steps_sent()
     assert step.loads == (span,)
     assert step.finished == ("a",)

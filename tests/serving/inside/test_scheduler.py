@@ -23,7 +23,7 @@ from serving.inside import plugin as vllm_plugin
 from serving.metering.accounting import Accountant
 from serving.step_model.profile import DEFAULT_PROFILE
 from serving.wire.channel import Message, Occupancy, Receiver
-from serving.wire.events import Aborted, Bye, Entered, Hello, PrefixHit, Step, Woke
+from serving.wire.events import Aborted, Bye, EngineStep, Entered, Hello, PrefixHit, Woke
 from serving.wire.keys import WEIGHTS_FILE
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
@@ -205,7 +205,7 @@ def test_two_steps_in_flight_never_overlap_and_every_attempt_is_measured(
     assert len(driver.ended) == 8
     assert [type(event) for event in events[:3]] == [Hello, Woke, Entered]
     assert isinstance(events[-1], Bye)
-    steps = [event for event in events if isinstance(event, Step)]
+    steps = [event for event in events if isinstance(event, EngineStep)]
     assert any(one.end_ns == other.start_ns for one, other in pairwise(steps)), "steps were not pipelined"
     assert all(one.end_ns <= other.start_ns for one, other in pairwise(steps))
     assert [step.work_left for step in steps] == [True] * (len(steps) - 1) + [False]
@@ -227,9 +227,9 @@ def test_cached_tokens_are_told_with_the_first_row_only(world: World) -> None:
     driver.add("second", 100)
     driver.run()
     events = heard()
-    told = [pair for event in events if isinstance(event, Step) for pair in event.cached]
+    told = [pair for event in events if isinstance(event, EngineStep) for pair in event.cached]
     assert told == [("first", 0), ("second", 3 * BLOCK)]
-    rows = [row for event in events if isinstance(event, Step) for row in event.rows if row.request == "second"]
+    rows = [row for event in events if isinstance(event, EngineStep) for row in event.rows if row.request == "second"]
     assert [(row.before, row.tokens) for row in rows] == [(96, 4), (100, 1), (101, 1)]
     found = accounted(events).measured("gw-1:second")
     assert found is not None
@@ -237,7 +237,7 @@ def test_cached_tokens_are_told_with_the_first_row_only(world: World) -> None:
 
 
 def told_hits(events: list[Message]) -> list[PrefixHit]:
-    return [hit for event in events if isinstance(event, Step) for hit in event.hits]
+    return [hit for event in events if isinstance(event, EngineStep) for hit in event.hits]
 
 
 def test_who_computed_what_a_request_found_is_told_and_re_shared_inside_the_tenant(
@@ -309,7 +309,7 @@ def test_a_preempted_request_pays_for_its_repetition_in_nobodys_name(world: Worl
         driver.add(name, 60, max_tokens=50, first=100 * n)
     driver.run()
     events = heard()
-    preempted = {name for event in events if isinstance(event, Step) for name in event.preempted}
+    preempted = {name for event in events if isinstance(event, EngineStep) for name in event.preempted}
     assert told_hits(events) == [], "what a request finds of itself when it comes back is no hit"
     assert preempted, "seven blocks were enough for three requests of four blocks each"
     accountant = accounted(events)
@@ -337,7 +337,7 @@ def test_aborts_are_told_alone_between_steps_and_with_the_step_inside_one(
     driver.run()
     driver.scheduler.finish_requests(["unknown"], RequestStatus.FINISHED_ABORTED)
     events = heard()
-    steps = [event for event in events if isinstance(event, Step)]
+    steps = [event for event in events if isinstance(event, EngineStep)]
     assert "inside" in steps[0].finished
     assert [event.requests for event in events if isinstance(event, Aborted)] == [("between",)]
     assert steps[-1].rows == ()

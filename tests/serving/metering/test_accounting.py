@@ -8,7 +8,7 @@ import pytest
 
 from serving.metering.accounting import Accountant, EventRefused
 from serving.step_model.profile import Profile, RowWork
-from serving.wire.events import Aborted, Bye, Entered, Event, Hello, Loaded, LoadSpan, Mark, Row, Step, Woke
+from serving.wire.events import Aborted, Bye, EngineStep, Entered, Event, Hello, Loaded, LoadSpan, Mark, StepRow, Woke
 from telemetry.engine_time import AdapterLoad, LoadCause, MeterWindow, SystemCause
 
 MS = 1_000_000
@@ -23,7 +23,7 @@ PROFILE = Profile(
     per_adapter=4 * 10**9,
     lora_token=10**9,
 )
-"""Step 10 ms, token 1 ms, any LoRA 2 ms, adapter 4 ms, LoRA token 1 ms."""
+"""EngineStep 10 ms, token 1 ms, any LoRA 2 ms, adapter 4 ms, LoRA token 1 ms."""
 
 
 def utc(text: str) -> int:
@@ -73,11 +73,11 @@ class Engine:
     ) -> None:
         self.seq = self.seq if seq is None else seq
         self.take(
-            Step(
+            EngineStep(
                 seq=self.seq,
                 start_ns=MONO + start * MS,
                 end_ns=MONO + end * MS,
-                rows=tuple(Row(*row) for row in rows),
+                rows=tuple(StepRow(*row) for row in rows),
                 cached=tuple(cached),
                 finished=tuple(finished),
                 preempted=tuple(preempted),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from catalog.durations import MINUTE_NS, QUARTER_NS
 from serving.metering.accounting import Accountant, EventRefused
 from serving.step_model.profile import DEFAULT_PROFILE
-from serving.wire.events import Aborted, Bye, Entered, Event, Hello, Loaded, LoadSpan, Mark, Row, Step, Woke
+from serving.wire.events import Aborted, Bye, EngineStep, Entered, Event, Hello, Loaded, LoadSpan, Mark, StepRow, Woke
 from telemetry.engine_time import MeterWindow, SystemCause
 
 MONO = 123_456_789_012
@@ -39,7 +39,7 @@ class Life:
     adapters: dict[str, str | None] = field(default_factory=dict)
     preempted: set[str] = field(default_factory=set)
     resident: set[str] = field(default_factory=set)
-    late: list[Row] = field(default_factory=list)
+    late: list[StepRow] = field(default_factory=list)
     events: list[tuple[int, Event]] = field(default_factory=list)
     outputs: Counter[str] = field(default_factory=Counter)
 
@@ -80,7 +80,7 @@ class Life:
                 self.resident.add(adapter)
             want = state["prompt"] + state["out"] - state["have"]
             tokens = min(want, 256)
-            rows.append(Row(rid, tokens, state["have"]))
+            rows.append(StepRow(rid, tokens, state["have"]))
             if state["first"]:
                 cached.append((rid, state["have"]))
                 state["first"] = 0
@@ -93,14 +93,14 @@ class Life:
                 del self.live[rid]
         rows += self.late
         self.late = (
-            [Row(rows[0].request, 1, rows[0].before + rows[0].tokens)]
+            [StepRow(rows[0].request, 1, rows[0].before + rows[0].tokens)]
             if rows[0].request in finished[pick % 5 :]
             else []
         )
         self.now += ns
         preempted, self.preempted = tuple(self.preempted), set()
         self.awake = bool(self.live)
-        step = Step(
+        step = EngineStep(
             self.seq,
             start,
             self.now,
@@ -116,7 +116,7 @@ class Life:
         self.send(step)
         if finished and pick % 2:
             self.now += 1000
-            self.send(Step(self.seq, self.now - 500, self.now, (), (), (), (), (), self.awake))
+            self.send(EngineStep(self.seq, self.now - 500, self.now, (), (), (), (), (), self.awake))
             self.seq += 1
         return None
 

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from serving.metering.accounting import Accountant
 from serving.step_model.profile import Profile
-from serving.wire.events import Entered, Hello, PrefixHit, Row, Step, Woke
+from serving.wire.events import EngineStep, Entered, Hello, PrefixHit, StepRow, Woke
 from telemetry.engine_time import PrefixReshare
 
 MS = 1_000_000
 UTC = 1_790_000_000_000 * MS
 PROFILE = Profile(a=10 * 10**9, b_p=10**9, b_d=10**9, c_p=0, c_d=0, any_lora=0, per_adapter=0, lora_token=10**9)
-"""Step 10 ms, token 1 ms, LoRA token 1 ms more."""
+"""EngineStep 10 ms, token 1 ms, LoRA token 1 ms more."""
 
 
 class Engine:
@@ -46,11 +46,11 @@ class Engine:
         cached = tuple((hit.request, hit.high) for hit in told)
         lasts = (ms or 10 + sum(tokens for _, tokens, _ in rows)) * MS
         self.meter.take(
-            Step(
+            EngineStep(
                 self.seq,
                 self.now,
                 self.now + lasts,
-                tuple(Row(*row) for row in rows),
+                tuple(StepRow(*row) for row in rows),
                 cached,
                 (),
                 tuple(preempted),

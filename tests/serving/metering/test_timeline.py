@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from serving.metering import timeline
 from serving.metering.tiles import StepRun, Tile, Unowned
-from serving.metering.timeline import EventRefused, Timeline
-from serving.wire.events import Aborted, Event, Hello, Loaded, LoadSpan, Mark, Row, Step, Woke
+from serving.metering.timeline import EngineTimeline, EventRefused
+from serving.wire.events import Aborted, EngineStep, Event, Hello, Loaded, LoadSpan, Mark, StepRow, Woke
 from telemetry.engine_time import SystemCause
 
 HELLO = Hello("eng-1", "gpu-a", mono_ns=100, utc_ns=1_000)
@@ -17,11 +17,11 @@ NS = st.integers(90, 200)
 SPANS = st.builds(LoadSpan, st.sampled_from(["law", "med"]), st.just("read"), NS, NS, st.booleans(), st.just(0))
 MARKS = st.builds(Mark, st.sampled_from([SystemCause.METER, SystemCause.INTAKE]), NS, NS)
 STEPS = st.builds(
-    Step,
+    EngineStep,
     seq=st.integers(0, 6),
     start_ns=NS,
     end_ns=NS,
-    rows=st.sampled_from([(), (Row("r", 1, 0),)]),
+    rows=st.sampled_from([(), (StepRow("r", 1, 0),)]),
     cached=st.just(()),
     finished=st.just(()),
     preempted=st.just(()),
@@ -47,15 +47,15 @@ def step(
     loads: tuple[LoadSpan, ...] = (),
     left: bool = True,
     marks: tuple[Mark, ...] = (),
-) -> Step:
-    return Step(seq, start, end, (Row("r", 1, 0),), (), (), (), loads, left, marks)
+) -> EngineStep:
+    return EngineStep(seq, start, end, (StepRow("r", 1, 0),), (), (), (), loads, left, marks)
 
 
 def load(start: int, end: int) -> LoadSpan:
     return LoadSpan("law", "read", start, end, False, 0)
 
 
-def told(*events: Event) -> tuple[Timeline, list[Tile]]:
+def told(*events: Event) -> tuple[EngineTimeline, list[Tile]]:
     line = timeline.begin(HELLO)
     tiles: list[Tile] = []
     for event in events:
@@ -69,7 +69,7 @@ def owners(tiles: list[Tile]) -> list[tuple[int, int, object]]:
     return [(t.start_ns - 900, t.end_ns - 900, names.get(type(t.owner), t.owner)) for t in tiles]
 
 
-def tell(line: Timeline, event: Event | int) -> tuple[Timeline, list[Tile]]:
+def tell(line: EngineTimeline, event: Event | int) -> tuple[EngineTimeline, list[Tile]]:
     return timeline.stay_idle(line, event + 900) if isinstance(event, int) else timeline.advance(line, event)
 
 
@@ -88,7 +88,7 @@ def test_tiles_follow_each_other_from_hello_to_the_end_and_every_load_ends_once(
             continue
         assert after.cursor_ns == (new[-1].end_ns if new else line.cursor_ns)
         line, tiles = after, tiles + new
-        if isinstance(event, Step | Loaded):
+        if isinstance(event, EngineStep | Loaded):
             reported += timeline.in_utc(line, event.loads)
     tiles += timeline.end(line, last)
 
@@ -119,7 +119,7 @@ def test_between_steps_a_load_comes_first_then_idle_time_then_marks_then_the_loo
         (126, 135, SystemCause.LOOP),
         (135, 140, "step"),
     ]
-    assert line == Timeline(anchor_ns=900, cursor_ns=1_040, idle_from_ns=None, next_step=1)
+    assert line == EngineTimeline(anchor_ns=900, cursor_ns=1_040, idle_from_ns=None, next_step=1)
 
 
 def test_a_load_that_reaches_into_a_step_is_the_steps_from_there_on() -> None:

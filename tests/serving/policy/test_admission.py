@@ -7,18 +7,18 @@ from hypothesis import strategies as st
 
 from catalog.durations import MINUTE_NS
 from catalog.model import Quotas
-from serving.policy.admission import Ask, Demand, Load, Misfit, Refusal, admit, longest_output, misfit, settle
+from serving.policy.admission import Ask, Demand, Load, Misfit, QuotaRefusal, admit, longest_output, misfit, settle
 
 SECOND = 1_000_000_000
 
 
-def taken(answer: Load | Refusal) -> Load:
+def taken(answer: Load | QuotaRefusal) -> Load:
     assert isinstance(answer, Load)
     return answer
 
 
-def refused(answer: Load | Refusal) -> Refusal:
-    assert isinstance(answer, Refusal)
+def refused(answer: Load | QuotaRefusal) -> QuotaRefusal:
+    assert isinstance(answer, QuotaRefusal)
     return answer
 
 
@@ -30,7 +30,7 @@ def test_a_minutes_worth_passes_at_once_and_then_one_every_interval() -> None:
     quotas, load = Quotas(requests_per_minute=4), Load()
     for _ in range(4):
         load = taken(admit(quotas, load, Ask(1, 1), 0))
-    assert refused(admit(quotas, load, Ask(1, 1), 0)) == Refusal(
+    assert refused(admit(quotas, load, Ask(1, 1), 0)) == QuotaRefusal(
         "requests_per_minute", 15, "more than 4 requests in a minute"
     )
     assert refused(admit(quotas, load, Ask(1, 1), 15 * SECOND - 1)).retry_after_s == 1
@@ -130,10 +130,10 @@ def test_no_sequence_of_requests_passes_more_than_the_rates_allow(
         now += wait
         ask = Ask(min(estimate, tokens), 1)
         answer = admit(quotas, load, ask, now)
-        if isinstance(answer, Refusal):
+        if isinstance(answer, QuotaRefusal):
             assert answer.retry_after_s >= 1
             later = admit(quotas, load, ask, now + answer.retry_after_s * SECOND)
-            assert not isinstance(later, Refusal) or later.reason != answer.reason
+            assert not isinstance(later, QuotaRefusal) or later.reason != answer.reason
             continue
         load = settle(quotas, answer, ask, used, now)
         count += 1

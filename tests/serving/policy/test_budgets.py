@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from catalog.durations import HOUR_NS, MINUTE_NS, SECOND_NS
 from catalog.model import CostPlus, GpuPrice, PerToken, Plan, PriceBook
 from serving.policy import budgets
-from serving.policy.admission import Ask, Refusal
+from serving.policy.admission import Ask, QuotaRefusal
 from serving.policy.budgets import LATE_NS, Account, Published
 from serving.policy.charges import Terms
 from telemetry.usage import Slice, Status, UsageRecord
@@ -53,7 +53,7 @@ def asks(output: int) -> Ask:
 
 def take(
     account: Account, agreed: Terms, output: int, seq: int, now_ns: int = NOON, mono_ns: int = 0
-) -> Refusal | None:
+) -> QuotaRefusal | None:
     """Ask for `output` tokens and hold them for a minute if there is money."""
     refused = account.refusal(agreed, asks(output), now_ns, mono_ns)
     if refused is None:
@@ -71,7 +71,7 @@ def test_the_budget_may_be_used_up_and_not_exceeded_and_it_is_said_until_when() 
     for seq in range(10):
         account.settle(agreed, seq, record(seq), NOON)
     refused = take(account, agreed, 1, 10)
-    assert refused == Refusal(
+    assert refused == QuotaRefusal(
         "monthly_budget",
         16 * 24 * 3600 + 12 * 3600,
         "10.00 charged in 2026-10 and 0.00 held for requests in flight, this one may take 1.00, of 10.00",

@@ -18,7 +18,7 @@ from serving.step_model import models
 from serving.step_model import roofline as gemm
 from serving.step_model.profile import DEFAULT_PROFILE, Profile, ProfileInvalid, RowWork
 from serving.step_model.roofline import GemmProfile, gemm_values
-from serving.wire.events import Bye, Entered, Hello, Row, Step, Woke
+from serving.wire.events import Bye, EngineStep, Entered, Hello, StepRow, Woke
 
 COSTS = st.integers(0, 10**10)
 PROFILES = st.builds(GemmProfile, *([COSTS] * 9))
@@ -136,8 +136,8 @@ def test_a_hit_saves_no_matrix_products_in_the_weights_shadow() -> None:
 
 def test_the_accountant_books_by_whichever_method_the_profile_is_for() -> None:
     hello = Hello("eng-1", "gpu-0", 0, 60 * 10**9)
-    rows = (Row("a", 1, 10), Row("b", 300, 0))
-    step = Step(0, 10**6, 21 * 10**6, rows, (("a", 10), ("b", 0)), ("a", "b"), (), (), False)
+    rows = (StepRow("a", 1, 10), StepRow("b", 300, 0))
+    step = EngineStep(0, 10**6, 21 * 10**6, rows, (("a", 10), ("b", 0)), ("a", "b"), (), (), False)
     for model in (LLAMA, DEFAULT_PROFILE):
         meter = Accountant(model, "gpu-0")
         for event in (

@@ -12,15 +12,15 @@ from serving.wire.channel import Ended, Message, Occupancy, OutgoingMessage, Rec
 from serving.wire.events import (
     Aborted,
     Bye,
+    EngineStep,
     Entered,
     Hello,
     Loaded,
     LoadSpan,
     Mark,
     PrefixHit,
-    Row,
     Rows,
-    Step,
+    StepRow,
     Woke,
 )
 from telemetry.engine_time import SystemCause
@@ -31,12 +31,12 @@ MESSAGES: list[Message] = [
     Woke(3),
     Entered("chat-1", "gw-1:0", "bank", None, 12, 4),
     Loaded((SPAN,)),
-    Step(7, 10, 20, (Row("chat-1", 12, 0),), (("chat-1", 4),), ("chat-1",), (), (SPAN,), False),
-    Step(
+    EngineStep(7, 10, 20, (StepRow("chat-1", 12, 0),), (("chat-1", 4),), ("chat-1",), (), (SPAN,), False),
+    EngineStep(
         8,
         20,
         30,
-        (Row("chat-3", 4, 64),),
+        (StepRow("chat-3", 4, 64),),
         (("chat-3", 64),),
         (),
         (),
@@ -104,7 +104,7 @@ def test_steps_arrive_with_all_their_rows_also_where_names_are_not_repeated(tmp_
     for step in steps:
         sender.send(step)
     assert received(receiver, len(steps)) == [step.step() for step in steps]
-    assert steps[0].step().rows == (Row("a", 5, 0), Row("b", 7, 0))
+    assert steps[0].step().rows == (StepRow("a", 5, 0), StepRow("b", 7, 0))
     sender.close()
     receiver.close()
 
