@@ -27,7 +27,7 @@ _HALF_PS_PER_NS: Final = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class GemmProfile:
+class RooflineProfile:
     """Cost of a step in picoseconds, as `Profile`, with the matrix products as max(weights, token x tokens)."""
 
     method: ClassVar[str] = METHOD
@@ -74,7 +74,7 @@ class GemmProfile:
             return 0
         lora = [row for row in rows if row.adapter is not None]
         total = 2 * self.a + sum(self.own(row.prefill, row.decode, row.before) for row in rows)
-        total += 2 * _gemm(sum(map(_tokens, rows)), self)
+        total += 2 * _matmul(sum(map(_tokens, rows)), self)
         total += 2 * self.any_lora * bool(lora) + 2 * self.per_adapter * len({row.adapter for row in lora})
         return _to_ns(total + 2 * self.lora_token * sum(map(_tokens, lora)))
 
@@ -91,7 +91,7 @@ class GemmProfile:
         return json.dumps({"method": METHOD, "hash": self.hash, **asdict(self)}, separators=(",", ":"))
 
     @classmethod
-    def from_json(cls, text: str | bytes, source: str = "(text)") -> GemmProfile:
+    def from_json(cls, text: str | bytes, source: str = "(text)") -> RooflineProfile:
         """Read what `to_json` wrote; ProfileInvalid on another method, a wrong field, or a hash that does not fit."""
         raw: Any = json.loads(text)
         if raw.pop("method", None) != METHOD:
@@ -107,7 +107,7 @@ class GemmProfile:
         return profile
 
 
-def split_step(duration_ns: int, rows: Sequence[RowWork], profile: GemmProfile) -> list[RowShare]:
+def split_step(duration_ns: int, rows: Sequence[RowWork], profile: RooflineProfile) -> list[RowShare]:
     """Share `duration_ns` among `rows`, in their order; the sum is exact. The promises are those of `engine-step/1`."""
     if duration_ns < 0 or (duration_ns and not rows):
         raise ValueError(f"could not split step: {duration_ns} ns over {len(rows)} rows")
@@ -116,7 +116,7 @@ def split_step(duration_ns: int, rows: Sequence[RowWork], profile: GemmProfile) 
     return [_parted(ns, row, one) for ns, row, one in zip(shares, rows, weighed, strict=True)]
 
 
-def own_curves(rows: Sequence[RowWork], profile: GemmProfile) -> list[Curve]:
+def own_curves(rows: Sequence[RowWork], profile: RooflineProfile) -> list[Curve]:
     """For every row the part of its share that is its prefill tokens' own; reading the weights, which all share, is not."""
     weighed, scale, whole = _weighed(rows, profile)
     present = sum(_tokens(row) > 0 for row in rows)
@@ -126,7 +126,7 @@ def own_curves(rows: Sequence[RowWork], profile: GemmProfile) -> list[Curve]:
         if not tokens:
             curves.append(Curve(0, 0, 0))
             continue
-        above = one.gemm - profile.weights * whole // present
+        above = one.roofline - profile.weights * whole // present
         linear = 2 * profile.comm + profile.c_p * (2 * row.before + 1)
         if row.adapter is not None:
             linear += 2 * profile.lora_token
@@ -136,9 +136,9 @@ def own_curves(rows: Sequence[RowWork], profile: GemmProfile) -> list[Curve]:
 
 
 class _Weighed(NamedTuple):
-    """A row's weight in its step, and what is in it; over `scale`, in half picoseconds, but for `gemm`."""
+    """A row's weight in its step, and what is in it; over `scale`, in half picoseconds, but for `roofline`."""
 
-    gemm: int
+    roofline: int
     """Its value of the matrix products, over `whole`, in picoseconds."""
     own: int
     """Its tokens' work, matrix products and LoRA's included."""
@@ -147,11 +147,11 @@ class _Weighed(NamedTuple):
     weight: int
 
 
-def _weighed(rows: Sequence[RowWork], profile: GemmProfile) -> tuple[list[_Weighed], int, int]:
+def _weighed(rows: Sequence[RowWork], profile: RooflineProfile) -> tuple[list[_Weighed], int, int]:
     """Every row's weight, over the denominators (scale, whole)."""
     sizes = adapter_rows(rows)
     lora_rows = sum(sizes.values())
-    values, whole = gemm_values([_tokens(row) for row in rows], profile)
+    values, whole = matmul_values([_tokens(row) for row in rows], profile)
     scale = lcm(whole, len(rows) or 1, lora_rows or 1, *sizes.values())
     weighed: list[_Weighed] = []
     for row, value in zip(rows, values, strict=True):
@@ -165,7 +165,7 @@ def _weighed(rows: Sequence[RowWork], profile: GemmProfile) -> tuple[list[_Weigh
     return weighed, scale, whole
 
 
-def gemm_values(tokens: Sequence[int], profile: GemmProfile) -> tuple[list[int], int]:
+def matmul_values(tokens: Sequence[int], profile: RooflineProfile) -> tuple[list[int], int]:
     """Shapley values of max(weights, token x tokens) for rows of these sizes, as numerators over one denominator.
 
     A row without tokens brings nothing. Exact while few different row sizes lie below the ridge, else the fluid limit
@@ -185,7 +185,7 @@ def gemm_values(tokens: Sequence[int], profile: GemmProfile) -> tuple[list[int],
     return [values.get(size, 0) for size in tokens], factorial(count)
 
 
-def _exact(size: int, tokens: Sequence[int], count: int, below: Sequence[int], profile: GemmProfile) -> int:
+def _exact(size: int, tokens: Sequence[int], count: int, below: Sequence[int], profile: RooflineProfile) -> int:
     """`count!` times the value of a row of this size.
 
     Above the ridge a row always brings its own compute; so only coalitions of the others that lie below are counted, by
@@ -205,12 +205,12 @@ def _exact(size: int, tokens: Sequence[int], count: int, below: Sequence[int], p
     own = profile.token * size
     value = own * factorial(count)
     for (members, held), ways in coalitions.items():
-        brought = _gemm(held + size, profile) - _gemm(held, profile)
+        brought = _matmul(held + size, profile) - _matmul(held, profile)
         value += ways * factorial(members) * factorial(count - members - 1) * (brought - own)
     return value
 
 
-def _gemm(tokens: int, profile: GemmProfile) -> int:
+def _matmul(tokens: int, profile: RooflineProfile) -> int:
     return max(profile.weights, profile.token * tokens) if tokens else 0
 
 

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from serving.metering.accounting import Accountant
 from serving.step_model import linear as split
 from serving.step_model import models
-from serving.step_model import roofline as gemm
+from serving.step_model import roofline as roofline
 from serving.step_model.profile import DEFAULT_PROFILE, Profile, ProfileInvalid, RowWork
-from serving.step_model.roofline import GemmProfile, gemm_values
+from serving.step_model.roofline import RooflineProfile, matmul_values
 from serving.wire.events import Bye, EngineStep, Entered, Hello, StepRow, Woke
 
 COSTS = st.integers(0, 10**10)
-PROFILES = st.builds(GemmProfile, *([COSTS] * 9))
-LLAMA = GemmProfile(
+PROFILES = st.builds(RooflineProfile, *([COSTS] * 9))
+LLAMA = RooflineProfile(
     a=0, weights=10_500_000_000, token=35_700_000, comm=0, c_p=0, c_d=0, any_lora=0, per_adapter=0, lora_token=0
 )
 """A 70 B model on four GPUs, from data sheets: the ridge lies at 294 tokens."""
@@ -51,9 +51,9 @@ def row_lists(draw: st.DrawFn) -> list[RowWork]:
 @given(st.integers(0, 10**12), row_lists(), PROFILES, st.randoms(use_true_random=False))
 @settings(max_examples=100, deadline=None)
 def test_a_split_is_exact_symmetric_and_blind_to_order(
-    duration: int, rows: list[RowWork], profile: GemmProfile, order: random.Random
+    duration: int, rows: list[RowWork], profile: RooflineProfile, order: random.Random
 ) -> None:
-    shares = gemm.split_step(duration, rows, profile)
+    shares = roofline.split_step(duration, rows, profile)
     assert sum(map(sum, shares)) == duration
     assert min(min(share) for share in shares) >= 0
     like: dict[RowWork, list[int]] = {}
@@ -65,7 +65,7 @@ def test_a_split_is_exact_symmetric_and_blind_to_order(
     by_key = {row.key: share for row, share in zip(rows, shares, strict=True)}
     mixed = order.sample(rows, len(rows))
     assert {
-        row.key: share for row, share in zip(mixed, gemm.split_step(duration, mixed, profile), strict=True)
+        row.key: share for row, share in zip(mixed, roofline.split_step(duration, mixed, profile), strict=True)
     } == by_key
 
 
@@ -77,8 +77,8 @@ def test_a_split_is_exact_symmetric_and_blind_to_order(
 @settings(max_examples=60, deadline=None)
 @example([1, 1, 300], 294, 1)
 def test_the_pot_is_the_mean_of_what_rows_bring_in_every_order(sizes: list[int], weights: int, token: int) -> None:
-    assume(len({size for size in sizes if 0 < size * token < weights}) <= gemm.MOST_SIZES)
-    profile = GemmProfile(0, weights, token, 0, 0, 0, 0, 0, 0)
+    assume(len({size for size in sizes if 0 < size * token < weights}) <= roofline.MOST_SIZES)
+    profile = RooflineProfile(0, weights, token, 0, 0, 0, 0, 0, 0)
     brought = [0] * len(sizes)
     for order in permutations(range(len(sizes))):
         held, so_far = 0, 0
@@ -87,14 +87,14 @@ def test_the_pot_is_the_mean_of_what_rows_bring_in_every_order(sizes: list[int],
             now = max(weights, token * held) if held else 0
             brought[i] += now - so_far
             so_far = now
-    values, whole = gemm_values(sizes, profile)
+    values, whole = matmul_values(sizes, profile)
     assert [Fraction(value, whole) for value in values] == [Fraction(b, factorial(len(sizes))) for b in brought]
 
 
 @given(st.lists(st.integers(1, 120), min_size=1, max_size=40), PROFILES)
 @settings(max_examples=60, deadline=None)
-def test_the_fluid_limit_is_exact_in_its_sum(sizes: list[int], profile: GemmProfile) -> None:
-    values, whole = gemm_values(sizes, profile)
+def test_the_fluid_limit_is_exact_in_its_sum(sizes: list[int], profile: RooflineProfile) -> None:
+    values, whole = matmul_values(sizes, profile)
     assert Fraction(sum(values), whole) == max(profile.weights, profile.token * sum(sizes))
     assert min(values) >= 0
 
@@ -105,7 +105,7 @@ def test_the_fluid_limit_is_exact_in_its_sum(sizes: list[int], profile: GemmProf
 )
 def test_known_values(decodes: int, chunks: list[int], decode_us: float, chunk_us: float | None) -> None:
     """Microseconds per row, worked out by hand for a 70 B model on four GPUs."""
-    values, whole = gemm_values([1] * decodes + chunks, LLAMA)
+    values, whole = matmul_values([1] * decodes + chunks, LLAMA)
     assert float(Fraction(values[0], whole)) / 1e6 == pytest.approx(decode_us, rel=0.01)
     if chunk_us is not None:
         assert float(Fraction(values[-1], whole)) / 1e6 == pytest.approx(chunk_us, rel=0.01)
@@ -113,18 +113,18 @@ def test_known_values(decodes: int, chunks: list[int], decode_us: float, chunk_u
 
 def test_below_the_ridge_a_small_chunk_rides_for_a_decode_tokens_price() -> None:
     rows = [RowWork(0, 1, 50, key=f"r{i}") for i in range(32)] + [RowWork(224, 0, 0, key="chunk")]
-    shares = gemm.split_step(10_500_000, rows, LLAMA)
+    shares = roofline.split_step(10_500_000, rows, LLAMA)
     assert {sum(share) for share in shares} <= {318_181, 318_182}
     assert LLAMA.predict_ns(rows) == 10_500_000
 
 
 def test_where_the_weights_are_free_it_is_the_first_method() -> None:
     """max(0, c T) is a cost per token."""
-    two = GemmProfile(3 * 10**9, 0, 5 * 10**7, 0, 300, 500, 10**9, 2 * 10**9, 10**7)
+    two = RooflineProfile(3 * 10**9, 0, 5 * 10**7, 0, 300, 500, 10**9, 2 * 10**9, 10**7)
     one = Profile(3 * 10**9, 5 * 10**7, 5 * 10**7, 300, 500, 10**9, 2 * 10**9, 10**7)
     rows = [RowWork(60, 0, 0, "law", 0, "a"), RowWork(0, 1, 80, "law", 0, "b"), RowWork(0, 1, 9, None, 0, "c")]
     assert two.predict_ns(rows) == one.predict_ns(rows)
-    for mine, other in zip(gemm.split_step(10**7, rows, two), split.split_step(10**7, rows, one), strict=True):
+    for mine, other in zip(roofline.split_step(10**7, rows, two), split.split_step(10**7, rows, one), strict=True):
         assert sum(mine) == pytest.approx(sum(other), abs=1)
         assert mine.adapter_ns == pytest.approx(other.adapter_ns, abs=1)
 
@@ -178,9 +178,9 @@ def test_a_file_says_which_method_it_is_for(tmp_path: Path) -> None:
 
 def test_a_profile_refuses_what_is_no_cost() -> None:
     with pytest.raises(ProfileInvalid, match="weights must be picoseconds"):
-        GemmProfile(0, -1, 0, 0, 0, 0, 0, 0, 0)
+        RooflineProfile(0, -1, 0, 0, 0, 0, 0, 0, 0)
     assert len(LLAMA.hash) == 12
     with pytest.raises(ValueError, match="could not split step"):
-        gemm.split_step(1, [], LLAMA)
-    assert gemm.split_step(0, [], LLAMA) == []
+        roofline.split_step(1, [], LLAMA)
+    assert roofline.split_step(0, [], LLAMA) == []
     assert LLAMA.predict_ns([]) == 0
