@@ -56,7 +56,7 @@ class Collector:
         self._waiting: dict[str, list[Waiter[Measured | None]]] = {}
         self._asked = AskedLoads()
         self._heard_ns = clock()
-        self._strangers: frozenset[tuple[str, str]] = frozenset()
+        self._cross_tenant_hits: frozenset[tuple[str, str]] = frozenset()
         self._ended = False
         self.hello: Hello | None = None
         self.occupancy = Occupancy(0, 0, ())
@@ -247,8 +247,8 @@ class Collector:
         return found
 
     def _take_values(self, now: int) -> list[MeterValue]:
-        known, self._strangers = self._strangers, self._accountant.strangers
-        for payer, user in sorted(self._strangers - known):
+        known, self._cross_tenant_hits = self._cross_tenant_hits, self._accountant.cross_tenant_hits
+        for payer, user in sorted(self._cross_tenant_hits - known):
             logger.warning(
                 "isolation: tenant %s used a stored prefix that tenant %s computed, and it is not re-shared: they are of one "
                 "sharing group, or had the same cache salt by mistake",

@@ -24,11 +24,13 @@ class BlockOwner(NamedTuple):
 
 
 class PrefixOwners:
-    """Remembers the newest owner of every block of a prompt. `stranger` is told (owner, user) of a hit across cache salts."""
+    """Remembers the newest owner of every block of a prompt. `cross_salt` is told (owner, user) of a hit across cache salts."""
 
-    def __init__(self, block_tokens: int, stranger: Callable[[str, str], None], most_blocks: int = MOST_BLOCKS) -> None:
+    def __init__(
+        self, block_tokens: int, cross_salt: Callable[[str, str], None], most_blocks: int = MOST_BLOCKS
+    ) -> None:
         self._block_tokens = block_tokens
-        self._stranger = stranger
+        self._cross_salt = cross_salt
         self._most_blocks = most_blocks
         # Two generations: what is computed or used is young, and when there is too much of it, it grows old and the old is forgotten.
         self._young: dict[Hashable, BlockOwner] = {}
@@ -47,16 +49,16 @@ class PrefixOwners:
         """
         found = cached_tokens // self._block_tokens
         hits: list[PrefixHit] = []
-        strangers: dict[str, None] = {}
+        cross_salt_owners: dict[str, None] = {}
         for (owner, low), (_, high) in pairwise([*self._runs(islice(blocks, found)), (None, found)]):
             if owner is None or owner.attempt == user.attempt:
                 continue
             if owner.salt != user.salt:
-                strangers.setdefault(owner.attempt)
+                cross_salt_owners.setdefault(owner.attempt)
             else:
                 hits.append(PrefixHit(request, owner.attempt, low * self._block_tokens, high * self._block_tokens))
-        for stranger in strangers:
-            self._stranger(stranger, user.attempt)
+        for owner_attempt in cross_salt_owners:
+            self._cross_salt(owner_attempt, user.attempt)
         self._young.update(dict.fromkeys(islice(blocks, found, None), user))
         if 2 * len(self._young) > self._most_blocks:
             self._young, self._old = {}, self._young

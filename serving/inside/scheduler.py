@@ -59,7 +59,7 @@ class MeterScheduler(AsyncScheduler):  # type: ignore[misc]
         _begin_grammars(self.structured_output_manager)
         self._sender = Sender(settings["address"])
         self._recorder = Recorder(self._sender.send)
-        self._prefixes = PrefixOwners(self.hash_block_size, _say_stranger)
+        self._prefixes = PrefixOwners(self.hash_block_size, _report_cross_salt)
         self._waits_for_files = False
         adapter_timers.LOG.drain()
         adapter_timers.LOG.on_change = self._adapters_changed
@@ -204,7 +204,7 @@ def _attempt(request: Any) -> str:
     return str(_extra(request).get(ATTEMPT_ARG) or request.request_id)
 
 
-def _say_stranger(payer: str, user: str) -> None:
+def _report_cross_salt(payer: str, user: str) -> None:
     logger.error("isolation: attempt %s found a prefix that attempt %s computed under another cache salt", user, payer)
 
 

@@ -100,9 +100,9 @@ class Accountant:
         return self._prefixes.take()
 
     @property
-    def strangers(self) -> frozenset[tuple[str, str]]:
+    def cross_tenant_hits(self) -> frozenset[tuple[str, str]]:
         """Pairs of tenants (who computed, who used) between which a stored prefix was found."""
-        return frozenset(self._prefixes.strangers)
+        return frozenset(self._prefixes.cross_tenant_hits)
 
     def expect(
         self, adapter: str, cause: LoadCause, adapter_hash: str | None = None, fetch_ns: int | None = None

@@ -16,11 +16,11 @@ from telemetry.usage import UNKNOWN_TENANT
 class PrefixLines:
     """Lines of one emitter after the other; each begins with nothing remembered, as its engine begins with an empty cache.
 
-    `strangers` are pairs of tenants, (who computed, who used), between which a prefix was found: that is never re-shared.
+    `cross_tenant_hits` are pairs of tenants, (who computed, who used), between which a prefix was found: that is never re-shared.
     """
 
     def __init__(self, engine: str) -> None:
-        self.strangers: set[tuple[str, str]] = set()
+        self.cross_tenant_hits: set[tuple[str, str]] = set()
         self._engine = engine
         self._ready: list[PrefixReshare] = []
         self._emitter = ""
@@ -63,7 +63,7 @@ class PrefixLines:
         for hit in hits:
             payer_tenant = self._book.payer_tenant(hit.payer, at_ns)
             if payer_tenant is not None and payer_tenant != user.tenant:
-                self.strangers.add((payer_tenant, user.tenant))
+                self.cross_tenant_hits.add((payer_tenant, user.tenant))
             for attempt, ns in self._book.used(user.key, user.tenant, hit.payer, hit.low, hit.high, at_ns).items():
                 moves[attempt] = moves.get(attempt, 0) + ns
         moved = tuple(PrefixMove(attempt, ns) for attempt, ns in sorted(moves.items()) if ns)

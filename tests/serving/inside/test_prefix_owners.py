@@ -12,8 +12,8 @@ BLOCK = 16
 
 class Owners(PrefixOwners):
     def __init__(self, most_blocks: int = 100) -> None:
-        self.strangers: list[tuple[str, str]] = []
-        super().__init__(BLOCK, lambda payer, user: self.strangers.append((payer, user)), most_blocks)
+        self.cross_salt_owners: list[tuple[str, str]] = []
+        super().__init__(BLOCK, lambda payer, user: self.cross_salt_owners.append((payer, user)), most_blocks)
 
     def start(self, name: str, blocks: str, found: int = 0, salt: str = "s") -> list[tuple[str, int, int]]:
         """A request of attempt `name` with one block per letter, of which it found the first ones."""
@@ -69,4 +69,4 @@ def test_a_hit_across_salts_is_said_once_a_request_and_told_to_nobody(owners: Ow
     """No two salts give a block the same hash; an engine in which they do mixes tenants."""
     owners.start("a", "wxy", salt="bank")
     assert owners.start("b", "wxy", found=3, salt="shop") == []
-    assert owners.strangers == [("a", "b")]
+    assert owners.cross_salt_owners == [("a", "b")]

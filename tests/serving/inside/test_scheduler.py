@@ -272,7 +272,7 @@ def test_who_computed_what_a_request_found_is_told_and_re_shared_inside_the_tena
             carried[move.attempt] = carried.get(move.attempt, 0) + move.ns
     assert set(carried) == {"gw-1:first", "gw-1:same step", "gw-1:longer", "gw-1:last"}
     assert carried["gw-1:first"] < 0 < carried["gw-1:same step"] < carried["gw-1:last"]
-    assert accountant.strangers == frozenset()
+    assert accountant.cross_tenant_hits == frozenset()
 
 
 def test_tenants_of_one_sharing_group_find_each_others_prefixes_and_are_not_re_shared(world: World) -> None:
@@ -285,7 +285,7 @@ def test_tenants_of_one_sharing_group_find_each_others_prefixes_and_are_not_re_s
     assert told_hits(events) == [PrefixHit("sister", "gw-1:first", 0, 96)]
     accountant = accounted(events)
     assert accountant.reshared() == []
-    assert accountant.strangers == {("bank", "bank 2")}
+    assert accountant.cross_tenant_hits == {("bank", "bank 2")}
 
 
 @pytest.mark.parametrize("blocks", [6])

@@ -120,7 +120,7 @@ def test_tenants_never_share_and_a_hit_between_two_is_remembered() -> None:
     engine.step(("first", 64, 0), ("stray", 64, 0))
     engine.step(("other", 4, 60), ("own", 4, 60), hits=[("other", "first", 0, 48), ("own", "stray", 0, 48)])
     assert engine.meter.reshared() == []
-    assert engine.meter.strangers == {("acme", "globex")}
+    assert engine.meter.cross_tenant_hits == {("acme", "globex")}
 
 
 def test_what_a_preempted_request_repeats_is_not_shared_twice() -> None:
