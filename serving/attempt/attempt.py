@@ -13,7 +13,7 @@ from serving.attempt.record import Facts
 from serving.attempt.residency_door import Lease
 from serving.policy.admission import Ask
 from serving.policy.routing import Decision, Denial
-from serving.protocol.errors import QuotaRefusal
+from serving.protocol.errors import Refusal
 from serving.protocol.request import Call
 from serving.protocol.response import Reply
 from serving.wire.request_context import RequestContext
@@ -138,7 +138,7 @@ class Attempt:
             self.facts.status, self.facts.error_type = status, error_type
             self.facts.finished_ns = self.now()
 
-    def end_refused(self, refusal: QuotaRefusal) -> None:
+    def end_refused(self, refusal: Refusal) -> None:
         """The outcome of a refusal."""
         self.end(refusal.status, refusal.error_type)
 

@@ -68,7 +68,7 @@ def _book(services: Services, attempt: Attempt, key: str, record: UsageRecord, m
 def _give_back(
     services: Services, attempt: Attempt, key: str, meter: Measured | None, record: UsageRecord | None
 ) -> None:
-    """Let go of what the attempt lease."""
+    """Let go of what the attempt held."""
     facts = attempt.facts
     if attempt.lease is not None:
         with guarded("attempt %s: its adapter could not be given back", key):

@@ -50,7 +50,7 @@ class TenantQuotas:
     ) -> Grant:
         """Take what attempt `seq` needs; where it bounds no answer, as much as the quotas ever allow to one request.
 
-        Raises QuotaRefusal and takes nothing: 429 when a quota does not allow it now, 400 when none ever will. `output_field` is
+        Raises Refusal and takes nothing: 429 when a quota does not allow it now, 400 when none ever will. `output_field` is
         what the client calls the bound of an answer.
         """
         mono_ns, now_ns = self._clock.mono_ns(), self._clock.utc_ns()

@@ -30,7 +30,7 @@ from serving.policy.credentials import cache_salt
 from serving.policy.residency import HIT, MISS
 from serving.policy.routing import Denial, decide, observe
 from serving.protocol import errors
-from serving.protocol.errors import ClientGone, QuotaRefusal
+from serving.protocol.errors import ClientGone, Refusal
 from serving.protocol.request import Call, read_call
 from serving.protocol.response import Names
 from serving.protocol.rewrite import Orders, engine_body, engine_headers
@@ -55,7 +55,7 @@ class Steps:
     async def serve(
         self, scope: Scope, view: View, tenant: Tenant, attempt: Attempt, client: Client, answer: Answer
     ) -> None:
-        """Everything between the opening and the end. Raises QuotaRefusal or ClientGone; anything else is our fault."""
+        """Everything between the opening and the end. Raises Refusal or ClientGone; anything else is our fault."""
         headers, limits = Headers(scope=scope), self._limits
         attempt.note_tenant(tenant)
         raw = await client.body(declared_length(headers), limits.body_bytes, limits.body_s)
@@ -125,7 +125,7 @@ class Steps:
                 output=call.output_tokens,
             )
             grant = self._services.quotas.admit(catalog, tenant, demand, attempt.facts.seq, call.output_field)
-        except QuotaRefusal:
+        except Refusal:
             attempt.note_admission(None, start)
             raise
         attempt.note_admission(grant.ask, start)

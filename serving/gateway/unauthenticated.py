@@ -15,7 +15,7 @@ from serving.attempt.guard import guarded
 from serving.gateway.addresses import neighbourhood
 from serving.policy.admission import Bucket
 from serving.protocol import errors
-from serving.protocol.errors import QuotaRefusal
+from serving.protocol.errors import Refusal
 from telemetry.metrics import Metrics
 from telemetry.names import OTHER, REQUEST_ERRORS, REQUESTS
 from telemetry.usage import UNAUTHENTICATED, ErrorType, Status
@@ -48,7 +48,7 @@ class Unauthenticated:
         self._over = asyncio.Event()
         self._next_s = 0.0
 
-    def refusal(self, scope: Scope) -> QuotaRefusal:
+    def refusal(self, scope: Scope) -> Refusal:
         """What the caller is told: 401, or 429 when its address did this too often."""
         address = neighbourhood((scope.get("client") or ("",))[0])
         now_ns = self._mono_ns()

@@ -1,4 +1,4 @@
-"""AttemptBook while the engine has them: what each engine request computed, and what its attempt adds up to."""
+"""Attempts while the engine has them: what each engine request computed, and what its attempt adds up to."""
 
 from __future__ import annotations
 

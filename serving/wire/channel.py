@@ -31,7 +31,7 @@ class Occupancy(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """A `EngineStep` on its way: the same fields in the same order, its rows by column."""
+    """An `EngineStep` on its way: the same fields in the same order, its rows by column."""
 
     seq: int
     start_ns: int
@@ -54,7 +54,7 @@ class Ended(NamedTuple):
 
 Message = Event | Occupancy
 OutgoingMessage = Message | Ended
-"""What the engine's end takes; the collector's end gives a EngineStep for an Ended."""
+"""What the engine's end takes; the collector's end gives an EngineStep for an Ended."""
 
 _KINDS: Final[dict[str, Any]] = {
     kind.__name__: kind

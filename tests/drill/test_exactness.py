@@ -18,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from alerts.generate import to_yaml
 from alerts.rules import rule_file
 from alerts.tenant_rules import SHARE_RED, SHARE_YELLOW
-from serving.attempt.measures import Ended, observe
+from serving.attempt.measures import observe
 from serving.attempt.record import Facts
 from telemetry.metrics import Metrics
 from telemetry.names import SLO_RATIO_HIST
@@ -42,7 +42,7 @@ PLACES = {
 def _count(metrics: Metrics, tenant: str, slo: Decimal, took_ns: int) -> None:
     facts = Facts("gw", 0, "r", tenant, ARRIVAL_NS, "m", slo_seconds=slo)
     record = UsageRecord("gw", 0, "r", tenant, ARRIVAL_NS, ARRIVAL_NS + took_ns, Status.OK, slices=())
-    observe(metrics, Ended(record, facts, "chat", None, False))
+    observe(metrics, record, facts)
 
 
 def _series(scrape: str) -> list[dict[str, str]]:

@@ -18,7 +18,7 @@ from serving.attempt.quotas import TenantQuotas
 from serving.attempt.snapshot import SnapshotFile
 from serving.policy import budgets
 from serving.policy.admission import Demand
-from serving.protocol.errors import QuotaRefusal
+from serving.protocol.errors import Refusal
 from telemetry.usage import ErrorType, Status
 from tests.fakes.fake_engine import ManualClock
 
@@ -282,7 +282,7 @@ def test_three_gateways_start_cold_with_50_spent_and_it_is_50(tmp_path: Path, bu
     # Each may spend what is left: the bound of what several gateways overshoot between two snapshots.
     for desk in gateways:
         desk.admit(catalog, clinic, answers(4), 0)
-        with pytest.raises(QuotaRefusal):
+        with pytest.raises(Refusal):
             desk.admit(catalog, clinic, answers(1), 1)
 
 

@@ -23,7 +23,7 @@ PROFILE = Profile(
     per_adapter=4 * 10**9,
     lora_token=10**9,
 )
-"""EngineStep 10 ms, token 1 ms, any LoRA 2 ms, adapter 4 ms, LoRA token 1 ms."""
+"""Step 10 ms, token 1 ms, any LoRA 2 ms, adapter 4 ms, LoRA token 1 ms."""
 
 
 def utc(text: str) -> int:

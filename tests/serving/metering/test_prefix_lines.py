@@ -16,7 +16,7 @@ from telemetry.engine_time import PrefixReshare
 MS = 1_000_000
 UTC = 1_790_000_000_000 * MS
 PROFILE = Profile(a=10 * 10**9, b_p=10**9, b_d=10**9, c_p=0, c_d=0, any_lora=0, per_adapter=0, lora_token=10**9)
-"""EngineStep 10 ms, token 1 ms, LoRA token 1 ms more."""
+"""Step 10 ms, token 1 ms, LoRA token 1 ms more."""
 
 
 class Engine:
