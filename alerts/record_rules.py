@@ -8,16 +8,17 @@ from alerts.expressions import duration, increase, percent, share, total
 from alerts.links import PIPELINE
 from alerts.promises import Promises
 from alerts.rows import AlertRow, GroupRows
+from catalog.owners import TimeOwner
 from telemetry import names
 from telemetry.names import Metric
 
 
-def owner_share(promises: Promises, owner: str) -> str:
+def owner_share(promises: Promises, owner: TimeOwner) -> str:
     """Share of an engine's busy time that went to `owner`; no series while the engine was hardly busy."""
     ledger = promises.ledger
     window = duration(ledger.engine_time_window)
     part = total(names.ENGINE_TIME, "engine", window, f'owner="{owner}"')
-    busy = total(names.ENGINE_TIME, "engine", window, 'owner!="idle"')
+    busy = total(names.ENGINE_TIME, "engine", window, f'owner!="{TimeOwner.IDLE}"')
     return share(part, f"{busy} >= {ledger.min_busy_seconds}")
 
 
@@ -25,7 +26,7 @@ def model_drift(promises: Promises) -> str:
     """|measured / predicted - 1| of an engine's steps: how far the step model is from the engine it describes."""
     ledger = promises.ledger
     window = duration(ledger.engine_time_window)
-    measured = total(names.ENGINE_TIME, "engine", window, 'owner=~"tenants|recompute"')
+    measured = total(names.ENGINE_TIME, "engine", window, f'owner=~"{TimeOwner.TENANTS}|{TimeOwner.RECOMPUTE}"')
     predicted = total(names.STEP_PREDICTED, "engine", window)
     return f"abs({share(measured, f'{predicted} >= {ledger.min_busy_seconds}')} - 1)"
 
@@ -92,27 +93,27 @@ RECORD_RULES: Final = GroupRows(
             name="LoraEngineTimeUnattributed",
             promise="attribution",
             severity="warning",
-            expr=lambda p: f"{owner_share(p, 'unattributed')} > {p.ledger.unattributed:f}",
+            expr=lambda p: f"{owner_share(p, TimeOwner.UNATTRIBUTED)} > {p.ledger.unattributed:f}",
             for_=lambda p: p.ledger.engine_time_for,
             summary="{{ $value | humanizePercentage }} of the busy time of engine {{ $labels.engine }} has no owner",
             description=lambda p: (
                 f"Less than {percent(p.ledger.unattributed)} is promised; the rest is cost that no tenant and no cause explains."
             ),
             board=PIPELINE,
-            labels={"owner": "unattributed"},
+            labels={"owner": TimeOwner.UNATTRIBUTED.value},
         ),
         AlertRow(
             name="LoraEngineTimeSystemHigh",
             promise="attribution",
             severity="warning",
-            expr=lambda p: f"{owner_share(p, 'system')} > {p.ledger.system:f}",
+            expr=lambda p: f"{owner_share(p, TimeOwner.SYSTEM)} > {p.ledger.system:f}",
             for_=lambda p: p.ledger.engine_time_for,
             summary="{{ $value | humanizePercentage }} of the busy time of engine {{ $labels.engine }} is system time",
             description=lambda p: (
                 f"Engine loop, empty steps and stalls should stay below {percent(p.ledger.system)}; the provider carries them."
             ),
             board=PIPELINE,
-            labels={"owner": "system"},
+            labels={"owner": TimeOwner.SYSTEM.value},
         ),
         AlertRow(
             name="LoraEngineStall",

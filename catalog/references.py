@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from catalog.model import Catalog, ContentRule, ExperimentRule, Rule, TenantHashRule
+from catalog.owners import TimeOwner
 
 RESERVED_TENANTS: Final = frozenset(
-    {"other", "provider", "unauthenticated", "unknown"}
-    | {"cold", "down", "idle", "recompute", "system", "tenants", "unattributed"}
+    {"other", "provider", "unauthenticated", "unknown", *(owner.value for owner in TimeOwner)}
 )
 """Ids that the ledger and the metrics use themselves."""
 RESERVED_MODELS: Final = frozenset({"auto", "base", "other", "unknown"})

@@ -8,6 +8,7 @@ from alerts.expressions import percent
 from alerts.links import PIPELINE
 from alerts.promises import DEFAULT
 from alerts.record_rules import model_drift, owner_share
+from catalog.owners import TimeOwner
 from dashboards.model import GREEN, RED, YELLOW, Dashboard, Prom, Sql, Stat, Step, Table, TimeSeries
 from dashboards.promql import increase, rate
 from telemetry import names
@@ -96,7 +97,7 @@ PIPELINE_BOARD: Final = Dashboard(
         TimeSeries(
             "Unattributed time",
             f"Share of busy time over an hour; the line is {percent(_LEDGER.unattributed)}.",
-            Prom("unattributed_share", owner_share(DEFAULT, "unattributed"), "{{engine}}"),
+            Prom("unattributed_share", owner_share(DEFAULT, TimeOwner.UNATTRIBUTED), "{{engine}}"),
             "percentunit",
             steps=_UNATTRIBUTED_STEPS,
             width=8,
@@ -104,7 +105,7 @@ PIPELINE_BOARD: Final = Dashboard(
         TimeSeries(
             "System time",
             f"Share of busy time over an hour; the line is {percent(_LEDGER.system)}.",
-            Prom("system_share", owner_share(DEFAULT, "system"), "{{engine}}"),
+            Prom("system_share", owner_share(DEFAULT, TimeOwner.SYSTEM), "{{engine}}"),
             "percentunit",
             steps=_SYSTEM_STEPS,
             width=8,

@@ -11,10 +11,11 @@ from rich.markup import escape
 
 from billing.close.acceptance import Acceptance
 from billing.close.counters import Gap
-from billing.close.reconcile import OWNERS, Reconciliation
+from billing.close.reconcile import Reconciliation
 from billing.exact.money import total, trimmed
 from billing.store.invoice.verify import Fault
 from catalog.model import Catalog
+from catalog.owners import TimeOwner
 from loraledger import console
 
 
@@ -84,7 +85,7 @@ def show_reconciliation(found: Reconciliation) -> None:
             console.share(found.owners[owner], found.rented_ns),
             console.amount(found.costs[owner]),
         ]
-        for owner in OWNERS
+        for owner in TimeOwner
     ]
     money = sum(found.costs.values(), start=Decimal(0))
     whole = ["rented", f"{found.rented_ns:,}", "100.0 %" if found.rented_ns else "-", console.amount(money)]
@@ -94,10 +95,10 @@ def show_reconciliation(found: Reconciliation) -> None:
         rows,
         total=whole,
     )
-    sums = "rented time without an owner" if found.missing_ns else f"{' + '.join(OWNERS)} = rented"
+    sums = "rented time without an owner" if found.missing_ns else f"{' + '.join(TimeOwner)} = rented"
     _conserved(not found.missing_ns, f"{sums}, {found.missing_ns:,} ns missing")
     currency, missing = found.currency, found.missing_cost
-    owned = console.amount(total((found.costs["tenants"], found.costs["cold"])), currency)
+    owned = console.amount(total((found.costs[TimeOwner.TENANTS], found.costs[TimeOwner.COLD])), currency)
     _conserved(
         not missing,
         f"tenants + cold are {owned} in engine_cost and {console.amount(found.attributed_cost, currency)} in tenant_cost, "

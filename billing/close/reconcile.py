@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Final
 
 from billing.cost.facts import NotConserved
-
-OWNERS: Final = ("tenants", "cold", "recompute", "system", "idle", "unattributed", "down")
+from catalog.owners import TimeOwner
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +21,9 @@ class Reconciliation:
 
     start_ns: int
     end_ns: int
-    owners: Mapping[str, int]
+    owners: Mapping[TimeOwner, int]
     rented_ns: int
-    costs: Mapping[str, Decimal]
+    costs: Mapping[TimeOwner, Decimal]
     attributed_cost: Decimal
     currency: str
     usage_ns: int
@@ -36,19 +34,19 @@ class Reconciliation:
     @property
     def missing_ns(self) -> int:
         """Rented minus owned; 0 or the ledger is wrong."""
-        return self.rented_ns - sum(self.owners[owner] for owner in OWNERS)
+        return self.rented_ns - sum(self.owners[owner] for owner in TimeOwner)
 
     @property
     def missing_cost(self) -> Decimal:
         """Cost of tenants' and cold time minus the cost rows of tenants; 0 or the ledger is wrong."""
-        return self.costs["tenants"] + self.costs["cold"] - self.attributed_cost
+        return self.costs[TimeOwner.TENANTS] + self.costs[TimeOwner.COLD] - self.attributed_cost
 
     @property
     def record_difference_ns(self) -> int:
         """Records minus meter, over closed attempts."""
         return self.usage_ns - self.meter_ns
 
-    def share(self, owner: str) -> Decimal | None:
+    def share(self, owner: TimeOwner) -> Decimal | None:
         """The owner's part of rented time; None when nothing was rented."""
         return Decimal(self.owners[owner]) / self.rented_ns if self.rented_ns else None
 

@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Final
 
 from billing.cost.facts import COLD, PROVIDER, ColdLoad, EngineMinute, NotConserved, TenantQuarter
 from billing.errors import EngineHourInvalid
@@ -14,10 +13,8 @@ from billing.exact.money import allocate, deal, product, total
 from billing.exact.periods import hour_start, quarter_start
 from billing.exact.quantities import GPU_HOUR_QUANTUM, deal_gpu_hours, gpu_hours
 from catalog.durations import HOUR_NS
+from catalog.owners import NO_TENANTS, TimeOwner
 from catalog.prices import IdlePolicy
-
-OWNERS: Final = ("recompute", "system", "idle", "unattributed", "down")
-"""Who owns engine time that no tenant does, in the order in which quantities are dealt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +76,9 @@ class TenantCost:
 
 @dataclass(frozen=True, slots=True)
 class OwnerCost:
-    """Engine time of one engine-hour that no tenant owns; `owner` is one of `OWNERS`."""
+    """Engine time of one engine-hour that no tenant owns; `owner` is one of `NO_TENANTS`."""
 
-    owner: str
+    owner: TimeOwner
     ns: int
     gpu_hours: Decimal
     cost: Decimal
@@ -91,7 +88,7 @@ class OwnerCost:
 class EngineHourCost:
     """One engine in one UTC hour: every rented nanosecond x GPUs priced once, to tenants or to a named owner.
 
-    `tenants` keeps the order of the quarters given; `owners` has all of `OWNERS`, zeros included.
+    `tenants` keeps the order of the quarters given; `owners` has all of `NO_TENANTS`, zeros included.
     """
 
     engine: str
@@ -113,7 +110,7 @@ class EngineHourCost:
         """What this engine cost in this hour: equals the sum over `tenants` and `owners` exactly."""
         return product(self.gpu_hours, self.price)
 
-    def owner(self, name: str) -> OwnerCost:
+    def owner(self, name: TimeOwner) -> OwnerCost:
         """The entry of that owner."""
         return next(owner for owner in self.owners if owner.owner == name)
 
@@ -146,7 +143,7 @@ def price_engine_hour(
 ) -> EngineHourCost:
     """Price one engine's UTC hour: `minutes` are its engine minutes, `quarters` its tenants' time in that hour, cold shared.
 
-    GPU-hours are dealt over all components (each row's base, adapter and cold time, then `OWNERS`) so that they sum to
+    GPU-hours are dealt over all components (each row's base, adapter and cold time, then `NO_TENANTS`) so that they sum to
     the hour's own, and cost = price x quantity. Raises NotConserved when a minute's parts, or the tenants' or cold time
     of a quarter hour, do not sum to what the engine measured; EngineHourInvalid when the facts are not of one engine
     and hour. An hour has one price: that at its start.
@@ -155,7 +152,7 @@ def price_engine_hour(
     for minute in minutes:
         minute.check()
     _check_conserved(minutes, quarters)
-    owner_ns = {owner: sum(getattr(minute, f"{owner}_ns") for minute in minutes) for owner in OWNERS}
+    owner_ns = {owner: sum(getattr(minute, f"{owner}_ns") for minute in minutes) for owner in NO_TENANTS}
     parts: dict[tuple[int, str], int] = {}
     for index, row in enumerate(quarters):
         parts[index, "base"], parts[index, "adapter"], parts[index, "cold"] = row.base_ns, row.adapter_ns, row.cold_ns
@@ -174,7 +171,8 @@ def price_engine_hour(
             for i, row in enumerate(quarters)
         ),
         owners=tuple(
-            OwnerCost(owner, owner_ns[owner], dealt[-1, owner], product(dealt[-1, owner], price)) for owner in OWNERS
+            OwnerCost(owner, owner_ns[owner], dealt[-1, owner], product(dealt[-1, owner], price))
+            for owner in NO_TENANTS
         ),
     )
 

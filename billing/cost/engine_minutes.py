@@ -134,7 +134,8 @@ def _minute(
     key: tuple[str, int], seen: MeasuredMinute | None, rented_ns: int, hardware: tuple[str, int] | None
 ) -> EngineMinute:
     engine, minute_ns = key
-    wall_ns = seen.wall_ns if seen else 0
+    seen = seen or MeasuredMinute(engine, minute_ns, 0, 0, 0, 0, 0, 0, 0)
+    wall_ns = seen.wall_ns
     if hardware is None or rented_ns < wall_ns:
         raise NotConserved(
             f"engine {engine}, minute {minute_ns}: {wall_ns} ns measured, {rented_ns} ns rented", rented_ns - wall_ns
@@ -143,12 +144,12 @@ def _minute(
         engine=engine,
         start_ns=minute_ns,
         wall_ns=wall_ns,
-        idle_ns=seen.idle_ns if seen else 0,
-        tenants_ns=seen.tenants_ns if seen else 0,
-        cold_ns=seen.cold_ns if seen else 0,
-        recompute_ns=seen.recompute_ns if seen else 0,
-        system_ns=seen.system_ns if seen else 0,
-        unattributed_ns=seen.unattributed_ns if seen else 0,
+        idle_ns=seen.idle_ns,
+        tenants_ns=seen.tenants_ns,
+        cold_ns=seen.cold_ns,
+        recompute_ns=seen.recompute_ns,
+        system_ns=seen.system_ns,
+        unattributed_ns=seen.unattributed_ns,
         down_ns=rented_ns - wall_ns,
         gpu_type=hardware[0],
         gpu_count=hardware[1],

@@ -27,6 +27,7 @@ from billing.invoice.invoice import Invoice, Party
 from billing.invoice.lines import percent
 from billing.invoice.prices import Exchange
 from billing.invoice.rating import StatusCost, Term
+from catalog.owners import TimeOwner
 
 
 def invoice_view(invoice: Invoice) -> dict[str, Any]:
@@ -222,7 +223,7 @@ def _reconciliation(invoice: Invoice) -> dict[str, Any]:
     idle = {"provider": "not charged", "usage": "shared by measured time", "residency": "shared by adapter memory"}
     if invoice.plan == "per_token":
         idle = dict.fromkeys(idle, "not charged")
-    names = OWNERS | {"idle": f"Idle ({idle[invoice.idle_policy]})"}
+    names = OWNERS | {TimeOwner.IDLE: f"Idle ({idle[invoice.idle_policy]})"}
 
     def row(name: str, ns: int) -> list[str]:
         share = ratio(Decimal(ns), Decimal(parts.rented), 4)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from catalog.owners import TimeOwner
+
 PLANS: Final = {"cost_plus": "GPU cost plus margin", "per_token": "Price per token"}
 STATUSES: Final = {
     "ok": "Completed",
@@ -29,15 +31,15 @@ GLOSSARY: Final = {
     "were, this credit takes that off again. It is an estimate; the sum is measured.",
     "T_cold": "Adapter loading: reading adapters into the engine, shared among their users by requests in the month.",
 }
-OWNERS: Final = {
+OWNERS: Final[dict[str, str]] = {
     "this_tenant": "Your requests (T_B + T_A - T_kv)",
     "other_tenants": "Other customers' requests",
-    "cold": "Adapter loading, all customers",
-    "recompute": "Work repeated after preemption (not charged)",
-    "system": "Engine overhead and stalls (not charged)",
-    "idle": "Idle",
-    "unattributed": "Not attributed (not charged)",
-    "down": "Rented but not serving (not charged)",
+    TimeOwner.COLD: "Adapter loading, all customers",
+    TimeOwner.RECOMPUTE: "Work repeated after preemption (not charged)",
+    TimeOwner.SYSTEM: "Engine overhead and stalls (not charged)",
+    TimeOwner.IDLE: "Idle",
+    TimeOwner.UNATTRIBUTED: "Not attributed (not charged)",
+    TimeOwner.DOWN: "Rented but not serving (not charged)",
 }
 REASONS: Final = {
     "usage_corrected": "Usage was corrected after the invoice was issued",

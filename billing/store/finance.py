@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from billing.close.month import MonthState, overdue_ns
-from billing.close.reconcile import OWNERS, Reconciliation
+from billing.close.reconcile import Reconciliation
 from billing.cost.facts import PROVIDER
 from billing.exact.money import plain, product, ratio, total
 from billing.exact.periods import BillingMonth, to_ns
@@ -23,6 +23,7 @@ from catalog import tariff
 from catalog.durations import DAY_NS, HOUR_NS
 from catalog.model import Catalog, CostPlus
 from catalog.months import month_of, to_datetime
+from catalog.owners import TimeOwner
 from telemetry.ledger_snapshot import LedgerSnapshot, Standing, TenantFigures
 from telemetry.names import EventName
 
@@ -45,9 +46,9 @@ def reconciliation(ledger: Ledger, start: datetime, end: datetime) -> Reconcilia
     meter = ledger.read("usage_against_meter", {"window": EventName.WINDOW, "settled": True, **window})[0]
     return Reconciliation(
         **window,
-        owners={owner: owned[owner] for owner in OWNERS},
+        owners={owner: owned[owner] for owner in TimeOwner},
         rented_ns=owned["rented"],
-        costs={owner: costs[owner]["cost_sum"] if owner in costs else Decimal(0) for owner in OWNERS},
+        costs={owner: costs[owner]["cost_sum"] if owner in costs else Decimal(0) for owner in TimeOwner},
         attributed_cost=ledger.read("attributed_cost_window", window)[0]["cost_sum"],
         currency=next((row["currency"] for row in costs.values()), ""),
         usage_ns=meter["usage_ns"],

@@ -8,11 +8,11 @@ from datetime import datetime
 from typing import Any
 
 from alerts.promises import Latency, Promises
-from billing.close.reconcile import OWNERS
 from billing.exact.periods import BillingMonth, to_ns
 from billing.store.report import ReportFacts
 from catalog.durations import SECOND_NS
 from catalog.model import Catalog, Tenant
+from catalog.owners import TimeOwner
 from loraledger.page.checks import ledger_alerts
 from loraledger.page.residency import timeline
 from loraledger.page.view import Alerts, Cold, Money, Owner, Page, Promise, Verdict
@@ -42,7 +42,7 @@ def build_page(
         promises=_promises(facts.promises, catalog.tenants, promises.latency),
         money=rows,
         owners=tuple(
-            Owner(owner, found.owners[owner], found.costs[owner], float(found.share(owner) or 0)) for owner in OWNERS
+            Owner(owner, found.owners[owner], found.costs[owner], float(found.share(owner) or 0)) for owner in TimeOwner
         ),
         rented_ns=found.rented_ns,
         missing_ns=found.missing_ns,

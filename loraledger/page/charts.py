@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from catalog.durations import SECOND_NS
+from catalog.owners import TimeOwner
 from loraledger.page.svg import INK, STYLE, inline_svg
 from loraledger.page.view import Cold, Owner, Page, Promise, Timeline, Verdict
 
@@ -20,9 +21,15 @@ NARROW: Final = 358
 RATIO_SHOWN: Final = 4.0
 """Latencies beyond this multiple of the promise stand at the edge, with their number beside them."""
 _COLOUR: Final = {Verdict.KEPT: "good", Verdict.LATE: "warn", Verdict.BROKEN: "bad", Verdict.IDLE: "muted"}
-OWNER_COLOUR: Final = {
-    "tenants": "base", "cold": "cold", "recompute": "warn", "system": "system", "idle": "idle", "unattributed": "bad", "down": "down",
-}  # fmt: skip
+OWNER_COLOUR: Final[dict[str, str]] = {
+    TimeOwner.TENANTS: "base",
+    TimeOwner.COLD: "cold",
+    TimeOwner.RECOMPUTE: "warn",
+    TimeOwner.SYSTEM: "system",
+    TimeOwner.IDLE: "idle",
+    TimeOwner.UNATTRIBUTED: "bad",
+    TimeOwner.DOWN: "down",
+}
 
 
 class _Rows:

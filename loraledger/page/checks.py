@@ -11,12 +11,12 @@ from billing.close.blocks import Kind
 from billing.close.month import MonthState
 from billing.close.reconcile import Reconciliation
 from catalog.durations import SECOND_NS
+from catalog.owners import BUSY, TimeOwner
 from loraledger.page.view import ActiveAlert, Alerts, Check, Money, Severity
 
 LEDGER: Final = "the ledger’s own checks"
 NOT_ASKED: Final = f"{LEDGER}; Prometheus was not asked"
 PROMETHEUS: Final = "Prometheus"
-_BUSY: Final = ("tenants", "cold", "recompute", "system", "unattributed")
 _RANK: Final = {Severity.CRITICAL: 0, Severity.WARNING: 1}
 
 
@@ -47,10 +47,10 @@ def ledger_alerts(
     judge("LoraRecordGaps", "record gaps", not gaps, f"{gaps} numbers missing")
     unpriced = state.count(Kind.PRICE)
     judge("LoraPriceMissing", "prices", not unpriced, f"{unpriced} engine-hours without one")
-    busy = sum(found.owners[owner] for owner in _BUSY)
+    busy = sum(found.owners[owner] for owner in BUSY)
     for name, owner, limit in (
-        ("LoraEngineTimeUnattributed", "unattributed", limits.unattributed),
-        ("LoraEngineTimeSystemHigh", "system", limits.system),
+        ("LoraEngineTimeUnattributed", TimeOwner.UNATTRIBUTED, limits.unattributed),
+        ("LoraEngineTimeSystemHigh", TimeOwner.SYSTEM, limits.system),
     ):
         owned = found.owners[owner]
         few = busy < limits.min_busy_seconds * SECOND_NS

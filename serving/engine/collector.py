@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
 
+from catalog.owners import TimeOwner
 from serving.engine.asked_loads import AskedLoad, AskedLoads
 from serving.engine.door import AdapterFiles, LoadTiming
 from serving.engine.waiting import Waiter
@@ -94,7 +95,7 @@ class Collector:
         self._receiver.close()
         return said_bye
 
-    def owner_ns(self) -> dict[str, int]:
+    def owner_ns(self) -> dict[TimeOwner, int]:
         """Measured time so far, by owner."""
         with self._lock:
             return dict(self._accountant.totals.owners)

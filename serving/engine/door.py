@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from catalog.owners import TimeOwner
 from telemetry.engine_time import LoadCause
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class EngineState:
     slot_bytes: int
     slots: tuple[str, ...]
     memory_bytes: int
-    owner_ns: Mapping[str, int]
+    owner_ns: Mapping[TimeOwner, int]
     gaps: int
     faults: int = 0
     kv_block_bytes: int = 0

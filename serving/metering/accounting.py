@@ -10,13 +10,14 @@ from collections.abc import Iterable
 from typing import Final
 
 from catalog.durations import MINUTE_NS, SECOND_NS
+from catalog.owners import TimeOwner
 from serving.metering import timeline
 from serving.metering.attempts import AttemptBook, Measured
 from serving.metering.loads import LoadBook, is_cold
 from serving.metering.prefix_lines import PrefixLines
 from serving.metering.steps import book_step, split_run
 from serving.metering.tally import Tally
-from serving.metering.tiles import StepRun, Tile, Unowned, lay
+from serving.metering.tiles import StepRun, Tile, lay
 from serving.metering.timeline import EngineTimeline, EventRefused
 from serving.metering.windows import Totals, WindowBook, minutes
 from serving.step_model.models import StepModel
@@ -168,7 +169,7 @@ class Accountant:
             split = split_run(run, minutes(start_ns, end_ns), self._attempts, self.profile)
         except Exception:
             # Whatever is wrong with its rows, its time has passed: loads are loads, and the rest is nobody's.
-            self._fold(lay(start_ns, end_ns, run.loads, (), Unowned.UNATTRIBUTED))
+            self._fold(lay(start_ns, end_ns, run.loads, (), TimeOwner.UNATTRIBUTED))
             raise
         finally:
             self._attempts.leave(step.finished if step.work_left else None, end_ns, step.aborted)

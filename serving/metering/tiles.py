@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from enum import Enum
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
+from catalog.owners import TimeOwner
 from serving.wire.events import EngineStep, LoadSpan
 from telemetry.engine_time import SystemCause
 
-
-class Unowned(Enum):
-    """Time that neither the engine nor a load of an adapter used."""
-
-    IDLE = "idle"
-    """The engine had no request."""
-    UNATTRIBUTED = "unattributed"
-    """Time passed, and no cause was seen."""
+Unowned = Literal[TimeOwner.IDLE, TimeOwner.UNATTRIBUTED]
+"""Time that neither the engine nor a load of an adapter used."""
 
 
 class StepRun(NamedTuple):

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from operator import itemgetter
 from typing import Final, NamedTuple
 
+from catalog.owners import TimeOwner
 from serving.metering.tiles import Cover, StepRun, Tile, Unowned, lay
 from serving.wire.events import Aborted, Bye, EngineStep, Event, Hello, Loaded, LoadSpan, Woke
 from telemetry.engine_time import SystemCause
@@ -88,7 +89,7 @@ def stay_idle(line: EngineTimeline, to_ns: int) -> Advance:
     """The engine is still idle at `to_ns`: tile until then. Nothing happens when it is not, or when that is known already."""
     if line.idle_from_ns is None or to_ns <= max(line.idle_from_ns, line.reached_ns):
         return line, []
-    covers = (*line.covers, Cover(line.idle_from_ns, to_ns, Unowned.IDLE))
+    covers = (*line.covers, Cover(line.idle_from_ns, to_ns, TimeOwner.IDLE))
     tiles = lay(line.cursor_ns, to_ns, line.loads, covers, SystemCause.LOOP)
     return EngineTimeline(line.anchor_ns, to_ns, to_ns, next_step=line.next_step), tiles
 
@@ -100,15 +101,15 @@ def end(line: EngineTimeline, at_mono_ns: int) -> list[Tile]:
     """
     to_ns = max(at_mono_ns + line.anchor_ns, line.reached_ns)
     if line.idle_from_ns is None:
-        last = Cover(line.known_ns, to_ns, Unowned.UNATTRIBUTED)
+        last = Cover(line.known_ns, to_ns, TimeOwner.UNATTRIBUTED)
     else:
-        last = Cover(line.idle_from_ns, to_ns, Unowned.IDLE)
+        last = Cover(line.idle_from_ns, to_ns, TimeOwner.IDLE)
     return lay(line.cursor_ns, to_ns, line.loads, (*line.covers, last), SystemCause.LOOP)
 
 
 def die(line: EngineTimeline) -> list[Tile]:
     """The last tiles of a process that died without a word: its time ends with its last event."""
-    return lay(line.cursor_ns, line.reached_ns, line.loads, line.covers, Unowned.UNATTRIBUTED)
+    return lay(line.cursor_ns, line.reached_ns, line.loads, line.covers, TimeOwner.UNATTRIBUTED)
 
 
 def _step(line: EngineTimeline, event: EngineStep) -> Advance:
@@ -122,7 +123,7 @@ def _step(line: EngineTimeline, event: EngineStep) -> Advance:
         raise EventRefused(event, f"{loads[-1].kind} of {loads[-1].adapter} ends after the step that reports it")
     lost = event.seq > line.next_step
     covers = _covers(line, event, start_ns, lost)
-    tiles = lay(line.cursor_ns, start_ns, loads, covers, Unowned.UNATTRIBUTED if lost else SystemCause.LOOP)
+    tiles = lay(line.cursor_ns, start_ns, loads, covers, TimeOwner.UNATTRIBUTED if lost else SystemCause.LOOP)
     inside = tuple(load for load in loads if load.end_ns > start_ns)
     tiles.append(Tile(start_ns, end_ns, StepRun(event, inside)))
     return EngineTimeline(
@@ -139,7 +140,7 @@ def _covers(line: EngineTimeline, event: EngineStep, start_ns: int, lost: bool) 
     covers = list(line.covers)
     if line.idle_from_ns is not None:
         # An engine that steps without rows still has no request; one with rows got them at a moment that was not told.
-        still = Unowned.UNATTRIBUTED if event.rows or lost else Unowned.IDLE
+        still: Unowned = TimeOwner.UNATTRIBUTED if event.rows or lost else TimeOwner.IDLE
         covers.append(Cover(line.idle_from_ns, start_ns, still))
     for cause, since_ns, until_ns in event.marks:
         if cause in _OF_STEPS:
@@ -150,9 +151,9 @@ def _covers(line: EngineTimeline, event: EngineStep, start_ns: int, lost: bool) 
 
 def _woke(line: EngineTimeline, event: Woke) -> EngineTimeline:
     at_ns = event.at_ns + line.anchor_ns
-    start_ns, owner = line.idle_from_ns, Unowned.IDLE
-    if start_ns is None:
-        start_ns, owner = line.known_ns, Unowned.UNATTRIBUTED
+    owner: Unowned = TimeOwner.IDLE
+    if (start_ns := line.idle_from_ns) is None:
+        start_ns, owner = line.known_ns, TimeOwner.UNATTRIBUTED
     if at_ns < start_ns:
         raise EventRefused(event, f"it lies {start_ns - at_ns} ns inside time that is already taken")
     return line._replace(covers=(*line.covers, Cover(start_ns, at_ns, owner)), idle_from_ns=None)

@@ -8,6 +8,7 @@ from itertools import repeat
 from typing import Final
 
 from catalog.durations import MINUTE_NS, SECOND_NS
+from catalog.owners import MEASURED, TimeOwner
 from serving.metering.attempts import AttemptWork
 from serving.metering.loads import is_cold
 from serving.metering.tiles import Unowned
@@ -20,15 +21,15 @@ BUSY_NS: Final = SECOND_NS
 IDLE_NS: Final = 10 * BUSY_NS
 """A window that is nothing but idle may be this long."""
 _NOTHING: Final = repeat((0, 0))
+_TENANTS, _COLD, _RECOMPUTE, _SYSTEM, _IDLE, _UNATTRIBUTED = MEASURED
+"""For what is counted in every step: to look a member up in its class would cost more than to count."""
 
 
 @dataclass(slots=True)
 class Totals:
     """Nanoseconds since the accountant began, by owner and by tenant (`recompute` belongs to no tenant)."""
 
-    owners: dict[str, int] = field(
-        default_factory=lambda: dict.fromkeys(("tenants", "cold", "recompute", "system", "idle", "unattributed"), 0)
-    )
+    owners: dict[TimeOwner, int] = field(default_factory=lambda: dict.fromkeys(MEASURED, 0))
     causes: dict[str, int] = field(default_factory=lambda: dict.fromkeys((cause.value for cause in SystemCause), 0))
     """The owner `system` by cause."""
     tenant_ns: dict[str, int] = field(default_factory=dict)
@@ -86,12 +87,12 @@ class WindowBook:
     def between(self, owner: Unowned | SystemCause | LoadSpan, to_ns: int) -> None:
         """Time between two steps, from the cursor to `to_ns`: the cursor moves there."""
         ns = to_ns - self.cursor
-        if owner is Unowned.IDLE:
+        if owner is TimeOwner.IDLE:
             self._idle += ns
-            self._totals.owners["idle"] += ns
-        elif owner is Unowned.UNATTRIBUTED:
+            self._totals.owners[_IDLE] += ns
+        elif owner is TimeOwner.UNATTRIBUTED:
             self._unattributed += ns
-            self._totals.owners["unattributed"] += ns
+            self._totals.owners[_UNATTRIBUTED] += ns
         elif isinstance(owner, SystemCause):
             self.system(owner, ns)
         elif is_cold(owner):
@@ -104,14 +105,14 @@ class WindowBook:
         """Time of nobody although requests were there."""
         if ns:
             self._system[cause.value] = self._system.get(cause.value, 0) + ns
-            self._totals.owners["system"] += ns
+            self._totals.owners[_SYSTEM] += ns
             self._totals.causes[cause.value] += ns
 
     def cold(self, adapter: str, ns: int) -> None:
         """Time that loading `adapter` took."""
         if ns:
             self._cold[adapter] = self._cold.get(adapter, 0) + ns
-            self._totals.owners["cold"] += ns
+            self._totals.owners[_COLD] += ns
 
     def step(self, predicted_ns: int, ended: bool) -> None:
         """A step, or the piece of one that lies in this window, with its prediction; it counts where it ends."""
@@ -154,8 +155,8 @@ class WindowBook:
             again_ns += recompute_ns
             tenant_ns[tenant] = tenant_ns.get(tenant, 0) + ns
             tenant_adapter_ns[tenant] = tenant_adapter_ns.get(tenant, 0) + adapter_ns
-        totals.owners["tenants"] += measured_ns
-        totals.owners["recompute"] += again_ns
+        totals.owners[_TENANTS] += measured_ns
+        totals.owners[_RECOMPUTE] += again_ns
 
     def move(self, to_ns: int) -> None:
         """All time up to `to_ns`, at most the end of the cursor's minute, is booked."""

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from billing.cost.attribution import OWNERS, EngineHourCost, price_engine_hour, share_cold
+from billing.cost.attribution import EngineHourCost, price_engine_hour, share_cold
 from billing.cost.facts import COLD, ColdLoad, EngineMinute, TenantQuarter
 from billing.exact.periods import BillingMonth
 from billing.invoice.invoice import Invoice, Reconciliation, draft_invoice, issue_invoice
 from billing.invoice.rating import rate_tenant
 from catalog.durations import QUARTER_NS
 from catalog.model import GpuPrice, PriceBook, Seller, Tenant
+from catalog.owners import NO_TENANTS
 
 MONTH = BillingMonth("2026-10", "Europe/Berlin")
 CUTOFF = datetime(2026, 11, 3, 6, tzinfo=UTC)
@@ -183,7 +184,7 @@ def reconcile(tenant: str, hours: list[EngineHourCost]) -> Reconciliation:
         )
         for own in (True, False)
     }
-    owners = {owner: sum(hour.owner(owner).ns * hour.gpu_count for hour in hours) for owner in OWNERS}
+    owners = {owner: sum(hour.owner(owner).ns * hour.gpu_count for hour in hours) for owner in NO_TENANTS}
     cold = sum(r.quarter.cold_ns * r.gpu_count for r in rows if r.quarter.status == COLD)
     rented = sum(hour.rented_ns * hour.gpu_count for hour in hours)
     return Reconciliation(executed[True], executed[False], cold, **owners, rented=rented)

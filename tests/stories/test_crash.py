@@ -17,6 +17,7 @@ import yaml
 
 from billing.close.reconcile import Reconciliation
 from billing.store.intake.ingest import IngestReport
+from catalog.owners import TimeOwner
 from loraledger.books import Books
 from loraledger.child import ServeProcess
 from loraledger.load import drive
@@ -251,12 +252,12 @@ def test_every_nanosecond_of_the_killed_engine_has_an_owner(life: Life) -> None:
     found = life.reconciliation
     assert found is not None
     found.check()
-    assert found.rented_ns > found.owners["tenants"] > 0
-    assert found.owners["cold"] > 0
-    assert found.owners["down"] > 0
+    assert found.rented_ns > found.owners[TimeOwner.TENANTS] > 0
+    assert found.owners[TimeOwner.COLD] > 0
+    assert found.owners[TimeOwner.DOWN] > 0
     assert found.uneven_attempts == 0
-    busy = found.rented_ns - found.owners["down"] - found.owners["idle"]
-    assert found.owners["unattributed"] * 1000 <= busy
+    busy = found.rented_ns - found.owners[TimeOwner.DOWN] - found.owners[TimeOwner.IDLE]
+    assert found.owners[TimeOwner.UNATTRIBUTED] * 1000 <= busy
 
 
 def test_each_tenant_has_a_draft(life: Life) -> None:

@@ -16,7 +16,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from alerts import rules
-from billing.close.reconcile import OWNERS
+from catalog.owners import TimeOwner
 from dashboards import queries, sql_files
 from loraledger.books import Books
 from loraledger.settings import Settings
@@ -80,7 +80,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
 
 def test_it_prints_for_whom_the_engine_worked_and_that_nothing_is_missing(demo: Demo) -> None:
     for output in demo.outputs:
-        assert f"conserved: {' + '.join(OWNERS)} = rented, 0 ns missing" in output
+        assert f"conserved: {' + '.join(TimeOwner)} = rented, 0 ns missing" in output
         assert "0 ns apart over closed attempts (0 uneven, 0 unmeasured)" in output
         for tenant in ("bank", "campus", "clinic", "forge", "freeride", "shop"):
             assert any(line.startswith(tenant + " ") for line in output.splitlines())
@@ -88,18 +88,18 @@ def test_it_prints_for_whom_the_engine_worked_and_that_nothing_is_missing(demo: 
 
 
 def test_the_printed_numbers_are_the_ledgers(demo: Demo) -> None:
-    owners = ", ".join(f"sum({owner}_ns) AS {owner}" for owner in OWNERS)
+    owners = ", ".join(f"sum({owner}_ns) AS {owner}" for owner in TimeOwner)
     (row,) = demo.sql(
         f"SELECT {owners}, sum(rented_ns) AS rented FROM engine_time WHERE minute >= toStartOfMonth(now('UTC'))"
     )
-    assert sum(int(row[owner]) for owner in OWNERS) == int(row["rented"])
+    assert sum(int(row[owner]) for owner in TimeOwner) == int(row["rented"])
     printed = {
         line.split()[0]: line.split()[1]
         for line in demo.outputs[1].splitlines()
-        if line.split()[:1] and line.split()[0] in (*OWNERS, "rented")
+        if line.split()[:1] and line.split()[0] in (*TimeOwner, "rented")
     }
     assert {name: int(ns.replace(",", "")) for name, ns in printed.items()} == {
-        name: int(row[name]) for name in (*OWNERS, "rented")
+        name: int(row[name]) for name in (*TimeOwner, "rented")
     }
 
 

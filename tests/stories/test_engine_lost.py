@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from billing.close.reconcile import Reconciliation
+from catalog.owners import TimeOwner
 from loraledger.books import Books
 from loraledger.child import ServeProcess
 from loraledger.settings import Settings
@@ -174,10 +175,10 @@ def test_every_attempt_has_its_record_and_every_nanosecond_its_owner(life: Life)
     found = life.reconciliation
     assert found is not None
     found.check()
-    assert found.owners["down"] > 0
+    assert found.owners[TimeOwner.DOWN] > 0
     assert found.uneven_attempts == 0
     # Between the last word of an engine and its death there is a part of one step, twice.
-    assert found.owners["unattributed"] <= 2 * LAST_STEP_NS
+    assert found.owners[TimeOwner.UNATTRIBUTED] <= 2 * LAST_STEP_NS
 
 
 def test_under_a_supervisor_the_gateway_ends_and_its_records_are_written(

@@ -22,6 +22,7 @@ import yaml
 
 from billing.close.counters import ABORT, SEVERAL, Gap
 from billing.close.reconcile import Reconciliation
+from catalog.owners import TimeOwner
 from loraledger.books import Books
 from loraledger.child import ServeProcess
 from loraledger.settings import Settings
@@ -49,7 +50,7 @@ class Soak:
     minutes: int
 
     def busy_ns(self) -> int:
-        return self.found.rented_ns - self.found.owners["down"] - self.found.owners["idle"]
+        return self.found.rented_ns - self.found.owners[TimeOwner.DOWN] - self.found.owners[TimeOwner.IDLE]
 
 
 def _catalog(path: Path) -> Path:
@@ -166,7 +167,7 @@ def _print(soak: Soak) -> None:
 
 def test_every_nanosecond_has_an_owner_and_none_is_without_a_cause(soak: Soak) -> None:
     soak.found.check()
-    assert soak.found.owners["unattributed"] == 0
+    assert soak.found.owners[TimeOwner.UNATTRIBUTED] == 0
     assert soak.found.uneven_attempts == soak.found.unmeasured_attempts == 0
     assert soak.found.record_difference_ns == 0
 
@@ -174,8 +175,8 @@ def test_every_nanosecond_has_an_owner_and_none_is_without_a_cause(soak: Soak) -
 def test_all_that_should_have_happened_did(soak: Soak) -> None:
     owners = soak.found.owners
     assert soak.preemptions > 0
-    assert owners["recompute"] > 0
-    assert owners["cold"] > 0
+    assert owners[TimeOwner.RECOMPUTE] > 0
+    assert owners[TimeOwner.COLD] > 0
     assert soak.loads.total() >= 8
     assert soak.statuses["client_abort"] > 0
     assert soak.statuses["server_error"] == soak.statuses["lost"] == 0
@@ -183,7 +184,7 @@ def test_all_that_should_have_happened_did(soak: Soak) -> None:
 
 def test_system_time_is_broken_down_and_its_causes_are_all_of_it(soak: Soak) -> None:
     assert set(soak.causes) <= {cause.value for cause in SystemCause}
-    assert sum(soak.causes.values()) == soak.found.owners["system"]
+    assert sum(soak.causes.values()) == soak.found.owners[TimeOwner.SYSTEM]
 
 
 def test_the_engine_the_meter_and_the_records_agree_and_every_gap_has_a_name(soak: Soak) -> None:

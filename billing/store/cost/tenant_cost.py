@@ -24,6 +24,7 @@ from billing.store.cost.engine_time import read_engine_minutes
 from catalog.durations import DAY_NS
 from catalog.model import Catalog, PriceBook
 from catalog.months import month_of, to_datetime
+from catalog.owners import TimeOwner
 from telemetry.names import BASE, EventName
 
 _COUNTED: Final = {
@@ -205,7 +206,7 @@ def _owner_rows(hours: Iterable[EngineHourCost], currency: str) -> list[dict[str
         {
             "engine": hour.engine,
             "hour": to_datetime(hour.start_ns),
-            "owner": owner,
+            "owner": owner.value,
             "gpu_type": hour.gpu_type,
             "gpu_count": hour.gpu_count,
             "ns": ns,
@@ -219,16 +220,16 @@ def _owner_rows(hours: Iterable[EngineHourCost], currency: str) -> list[dict[str
     ]
 
 
-def _owners(hour: EngineHourCost) -> Iterator[tuple[str, int, Decimal, Decimal]]:
+def _owners(hour: EngineHourCost) -> Iterator[tuple[TimeOwner, int, Decimal, Decimal]]:
     cold = total(row.cold_gpu_hours for row in hour.tenants)
     warm = total(part for row in hour.tenants for part in (row.base_gpu_hours, row.adapter_gpu_hours))
     yield (
-        "tenants",
+        TimeOwner.TENANTS,
         sum(row.quarter.base_ns + row.quarter.adapter_ns for row in hour.tenants),
         warm,
         product(warm, hour.price),
     )
-    yield "cold", sum(row.quarter.cold_ns for row in hour.tenants), cold, product(cold, hour.price)
+    yield TimeOwner.COLD, sum(row.quarter.cold_ns for row in hour.tenants), cold, product(cold, hour.price)
     for owner in hour.owners:
         yield owner.owner, owner.ns, owner.gpu_hours, owner.cost
 

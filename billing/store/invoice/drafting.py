@@ -17,8 +17,8 @@ from billing.invoice.rating import rate_tenant
 from billing.store.clickhouse import Ledger
 from billing.store.cost.tenant_cost import tenant_month
 from catalog.model import Catalog, PriceBook, Tenant
+from catalog.owners import TimeOwner
 
-_OWNERS: Final = ("cold", "recompute", "system", "idle", "unattributed", "down", "rented")
 _DEFAULT_METHOD: Final = "engine-step/1"
 
 IdleShares = dict[str, tuple[IdleTime, ...]]
@@ -93,4 +93,7 @@ class Desk:
         owned = self.ledger.read("owners_window", window)[0]
         measured = self.ledger.read("measured_window", window)
         mine = sum(row["gpu_ns"] for row in measured if row["tenant"] == tenant)
-        return Reconciliation(mine, owned["tenants"] - mine, *(owned[name] for name in _OWNERS))
+        others = owned[TimeOwner.TENANTS] - mine
+        return Reconciliation(
+            mine, others, *(owned[name] for name in (*TimeOwner, "rented") if name != TimeOwner.TENANTS)
+        )

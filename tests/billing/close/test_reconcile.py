@@ -5,15 +5,16 @@ from decimal import Decimal
 
 import pytest
 
-from billing.close.reconcile import OWNERS, Reconciliation
+from billing.close.reconcile import Reconciliation
 from billing.cost.facts import NotConserved
+from catalog.owners import TimeOwner
 
 WHOLE = Reconciliation(
     0,
     1,
-    dict.fromkeys(OWNERS, 10),
+    dict.fromkeys(TimeOwner, 10),
     70,
-    {owner: Decimal("0.1") for owner in OWNERS},
+    {owner: Decimal("0.1") for owner in TimeOwner},
     Decimal("0.2"),
     "EUR",
     5,
@@ -27,7 +28,7 @@ def test_everything_owned_is_whole() -> None:
     WHOLE.check()
     assert WHOLE.missing_ns == WHOLE.record_difference_ns == 0
     assert WHOLE.missing_cost == 0
-    assert WHOLE.share("idle") == Decimal(10) / 70
+    assert WHOLE.share(TimeOwner.IDLE) == Decimal(10) / 70
 
 
 @pytest.mark.parametrize(
@@ -44,4 +45,4 @@ def test_the_smallest_difference_is_an_error(broken: Reconciliation) -> None:
 
 
 def test_nothing_rented_has_no_shares() -> None:
-    assert replace(WHOLE, rented_ns=0).share("idle") is None
+    assert replace(WHOLE, rented_ns=0).share(TimeOwner.IDLE) is None

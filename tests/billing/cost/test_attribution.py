@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from billing.cost.attribution import OWNERS, EngineHourCost, IdleTime, price_engine_hour, share_cold, share_idle
+from billing.cost.attribution import EngineHourCost, IdleTime, price_engine_hour, share_cold, share_idle
 from billing.cost.facts import COLD, PROVIDER, ColdLoad, EngineMinute, NotConserved, TenantQuarter
 from billing.errors import EngineHourInvalid
 from billing.exact.money import product, total
 from catalog.durations import HOUR_NS, MINUTE_NS, QUARTER_NS
+from catalog.owners import NO_TENANTS, TimeOwner
 
 D = Decimal
 T0 = 1_790_812_800_000_000_000  # 2026-10-01T00:00Z
@@ -74,7 +75,7 @@ def test_every_rented_nanosecond_is_priced_once(
         )
         for q in range(4)
     ]
-    minutes.append(minute(7, gpus, **{f"{owner}_ns": ns for owner, ns in zip(OWNERS, owners, strict=True)}))
+    minutes.append(minute(7, gpus, **{f"{owner}_ns": ns for owner, ns in zip(NO_TENANTS, owners, strict=True)}))
     assert_conserved(price_engine_hour(minutes, quarters, price))
 
 
@@ -100,7 +101,7 @@ def test_one_hour_of_two_gpus_by_hand() -> None:
 
 def test_an_hour_without_requests_is_wholly_idle() -> None:
     hour = price_engine_hour([minute(i, idle_ns=MINUTE_NS) for i in range(60)], [], D("10"))
-    assert hour.owner("idle").cost == hour.cost == D(20)
+    assert hour.owner(TimeOwner.IDLE).cost == hour.cost == D(20)
 
 
 @pytest.mark.parametrize(

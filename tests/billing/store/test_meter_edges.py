@@ -17,6 +17,7 @@ from billing.store.finance import month_window, reconciliation
 from billing.store.intake.ingest import ingest
 from billing.store.intake.usage import book_lost, book_spans
 from catalog.model import Catalog
+from catalog.owners import TimeOwner
 from serving.metering.accounting import Accountant
 from serving.step_model.profile import DEFAULT_PROFILE
 from serving.wire.events import Bye, EngineStep, Entered, Event, Hello, StepRow, Woke
@@ -157,10 +158,10 @@ def test_an_engine_that_dies_inside_a_step_loses_no_time_and_takes_nobody_with_i
         ledger, datetime.fromtimestamp(t0 // S, now.tzinfo), datetime.fromtimestamp((t0 + HOUR) // S, now.tzinfo)
     )
     found.check()
-    assert found.owners["unattributed"] == 0
-    assert found.owners["tenants"] == (3 + 5 + 2) * STEP
+    assert found.owners[TimeOwner.UNATTRIBUTED] == 0
+    assert found.owners[TimeOwner.TENANTS] == (3 + 5 + 2) * STEP
     # Before the first meter, after its last word until the second one, and after that one's.
-    assert found.owners["down"] == found.rented_ns - (2 * S + 40 * MS) - 5 * S
+    assert found.owners[TimeOwner.DOWN] == found.rented_ns - (2 * S + 40 * MS) - 5 * S
     rows = ledger.ask(
         "SELECT tenant, status, sum(measured_ns) FROM tenant_cost WHERE measured_ns > 0 GROUP BY tenant, status ORDER BY tenant, status"
     ).rows

@@ -10,16 +10,17 @@ from alerts.promises import DEFAULT
 from alerts.rules import alerts
 from billing.close.blocks import Block, Kind
 from billing.close.month import MonthState
-from billing.close.reconcile import OWNERS, Reconciliation
+from billing.close.reconcile import Reconciliation
+from catalog.owners import TimeOwner
 from loraledger.page.checks import ledger_alerts, prometheus_alerts
 from loraledger.page.view import Money, Severity
 
 SOUND = Reconciliation(
     start_ns=0,
     end_ns=1,
-    owners={**dict.fromkeys(OWNERS, 0), "tenants": 100 * 10**9},
+    owners={**dict.fromkeys(TimeOwner, 0), TimeOwner.TENANTS: 100 * 10**9},
     rented_ns=100 * 10**9,
-    costs={**dict.fromkeys(OWNERS, Decimal(0)), "tenants": Decimal(100)},
+    costs={**dict.fromkeys(TimeOwner, Decimal(0)), TimeOwner.TENANTS: Decimal(100)},
     attributed_cost=Decimal(100),
     currency="EUR",
     usage_ns=0,
@@ -42,8 +43,8 @@ def fired(state: MonthState = STATE, found: Reconciliation = SOUND, rows: Any = 
     return [alert.name for alert in ledger_alerts(state, found, rows, overdue, DEFAULT).active]
 
 
-def owned(owner: str, ns: int) -> Reconciliation:
-    return replace(SOUND, owners={**SOUND.owners, "tenants": 100 * 10**9 - ns, owner: ns})
+def owned(owner: TimeOwner, ns: int) -> Reconciliation:
+    return replace(SOUND, owners={**SOUND.owners, TimeOwner.TENANTS: 100 * 10**9 - ns, owner: ns})
 
 
 def test_a_sound_month_is_silent_and_says_what_was_looked_at() -> None:
@@ -61,8 +62,8 @@ def test_a_sound_month_is_silent_and_says_what_was_looked_at() -> None:
         ("LoraQuarantineNotEmpty", {"state": found(Kind.QUARANTINE)}),
         ("LoraRecordGaps", {"state": found(Kind.RECORDS)}),
         ("LoraPriceMissing", {"state": found(Kind.PRICE)}),
-        ("LoraEngineTimeUnattributed", {"found": owned("unattributed", 10**8 + 1)}),
-        ("LoraEngineTimeSystemHigh", {"found": owned("system", 10**9 + 1)}),
+        ("LoraEngineTimeUnattributed", {"found": owned(TimeOwner.UNATTRIBUTED, 10**8 + 1)}),
+        ("LoraEngineTimeSystemHigh", {"found": owned(TimeOwner.SYSTEM, 10**9 + 1)}),
         ("LoraCloseOverdue", {"overdue": ["2026-09"]}),
         ("LoraMarginNegative", {"rows": [money("freeride", "10", "9.99")]}),
     ],
@@ -73,8 +74,8 @@ def test_each_trouble_fires_its_alert_alone_by_the_name_of_its_rule(name: str, a
 
 
 def test_limits_are_the_rules_own_and_hardly_busy_engines_are_not_judged() -> None:
-    assert fired(found=owned("unattributed", 10**8)) == []
-    idle = {**dict.fromkeys(OWNERS, 0), "tenants": 10**9, "system": 10**9}
+    assert fired(found=owned(TimeOwner.UNATTRIBUTED, 10**8)) == []
+    idle = {**dict.fromkeys(TimeOwner, 0), TimeOwner.TENANTS: 10**9, TimeOwner.SYSTEM: 10**9}
     assert fired(found=replace(SOUND, owners=idle)) == []
     assert fired(rows=[money("tiny", "0.5", "0")]) == []
 

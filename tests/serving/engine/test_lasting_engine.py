@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from catalog.owners import TimeOwner
 from serving.engine.door import AdapterFiles, EngineState, LoadTiming
 from serving.engine.lasting_engine import LastingEngine
 from serving.errors import EngineDown, EngineStartFailed
@@ -52,7 +53,7 @@ class Mortal:
         return attempt == f"gw:{self.number}"
 
     def state(self) -> EngineState:
-        return EngineState(7, 9, 1, 1, ("adapter@1",), 10, {"idle": self.number}, 0)
+        return EngineState(7, 9, 1, 1, ("adapter@1",), 10, {TimeOwner.IDLE: self.number}, 0)
 
     async def healthy(self) -> bool:
         return True
@@ -144,7 +145,7 @@ def test_while_there_is_no_engine_everybody_is_told_at_once() -> None:
         with pytest.raises(EngineDown):
             await world.door.load_adapter(ADAPTER, LoadCause.REQUEST)
         state = world.door.state()
-        assert (state.kv_blocks_used, state.slots, state.owner_ns) == (0, (), {"idle": 0})
+        assert (state.kv_blocks_used, state.slots, state.owner_ns) == (0, (), {TimeOwner.IDLE: 0})
         world.now_s = 1000.0
         assert world.door.retry_after_s() == 1
         world.gate.set()

@@ -14,6 +14,8 @@ import httpx
 import psutil
 import pytest
 
+from catalog.owners import TimeOwner
+
 pytest.importorskip("vllm")
 
 from billing.close.counters import Counted, explain
@@ -348,7 +350,7 @@ def test_stopped_in_order_it_leaves_no_process_and_every_nanosecond_has_an_owner
     assert told == [SessionEvent.STARTED, SessionEvent.UP, SessionEvent.STOPPED]
     assert [session.seq for session in sessions] == list(range(len(sessions)))
     state = world.door.state()
-    assert (state.gaps, state.faults, state.owner_ns["unattributed"]) == (0, 0, 0)
+    assert (state.gaps, state.faults, state.owner_ns[TimeOwner.UNATTRIBUTED]) == (0, 0, 0)
     assert sum(state.owner_ns.values()) == windows[-1].end_ns - windows[0].start_ns
 
 

@@ -7,6 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
+from catalog.owners import TimeOwner
 from serving.inside.recorder import HELD_EVERY_NS, Recorder
 from serving.metering.accounting import Accountant
 from serving.step_model.profile import DEFAULT_PROFILE
@@ -108,7 +109,7 @@ def test_steps_never_overlap_and_everything_is_accounted_for(operations: list[tu
     windows = accountant.windows(bench.now)
     assert windows[0].start_ns == UTC
     assert windows[-1].end_ns - UTC == bench.now - 5_000_000_000
-    assert accountant.totals.owners["unattributed"] == 0
+    assert accountant.totals.owners[TimeOwner.UNATTRIBUTED] == 0
     for entered in (event for event in bench.sent if isinstance(event, Entered)):
         assert accountant.measured(entered.attempt) is not None
 

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from catalog.owners import TimeOwner
+
 pytest.importorskip("vllm")
 
 from serving.engine.door import AdapterFiles
@@ -212,12 +214,12 @@ def test_two_steps_in_flight_never_overlap_and_every_attempt_is_measured(
     entered = {event.request: event for event in events if isinstance(event, Entered)}
     assert entered["r1"] == Entered("r1", "gw-1:r1", "bank", "adapter-1", 70, entered["r1"].at_ns)
     accountant = accounted(events)
-    assert accountant.totals.owners["unattributed"] == 0
+    assert accountant.totals.owners[TimeOwner.UNATTRIBUTED] == 0
     for n in range(8):
         found = accountant.measured(f"gw-1:r{n}")
         assert found is not None
         assert (found.input_tokens, found.output_tokens, found.preemptions) == (40 + 30 * n, 3, 0)
-    assert sum(accountant.totals.tenant_ns.values()) == accountant.totals.owners["tenants"]
+    assert sum(accountant.totals.tenant_ns.values()) == accountant.totals.owners[TimeOwner.TENANTS]
 
 
 def test_cached_tokens_are_told_with_the_first_row_only(world: World) -> None:
@@ -313,7 +315,7 @@ def test_a_preempted_request_pays_for_its_repetition_in_nobodys_name(world: Worl
     assert told_hits(events) == [], "what a request finds of itself when it comes back is no hit"
     assert preempted, "seven blocks were enough for three requests of four blocks each"
     accountant = accounted(events)
-    assert accountant.totals.owners["recompute"] > 0
+    assert accountant.totals.owners[TimeOwner.RECOMPUTE] > 0
     for name in ("a", "b", "c"):
         found = accountant.measured(f"gw-1:{name}")
         assert found is not None
@@ -369,7 +371,7 @@ def test_a_client_that_leaves_before_during_or_after_prefill_pays_for_what_ran(w
     assert (during.input_tokens, during.output_tokens) == (300, 0)
     assert sum(part.base_ns for part in during.slices) > 0
     assert after.output_tokens == 3
-    assert accountant.totals.owners["unattributed"] == 0
+    assert accountant.totals.owners[TimeOwner.UNATTRIBUTED] == 0
     tally = accountant.tally()
     assert (tally.requests, tally.aborted_requests) == (3, 3)
     assert (tally.aborted_prompt_tokens, tally.aborted_output_tokens) == (340, 3)

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from catalog.owners import TimeOwner
 from serving.metering.accounting import Accountant, EventRefused
 from serving.step_model.profile import Profile, RowWork
 from serving.wire.events import Aborted, Bye, EngineStep, Entered, Event, Hello, Loaded, LoadSpan, Mark, StepRow, Woke
@@ -125,12 +126,12 @@ def test_time_is_idle_loop_step_and_empty_step_and_nothing_else() -> None:
     assert measured.first_scheduled_ns == engine.start_ns + 105 * MS
     assert (measured.method, measured.profile) == ("engine-step/1", PROFILE.hash)
     assert engine.meter.totals.owners == {
-        "tenants": 25 * MS,
-        "cold": 0,
-        "recompute": 0,
-        "system": 9 * MS,
-        "idle": 366 * MS,
-        "unattributed": 0,
+        TimeOwner.TENANTS: 25 * MS,
+        TimeOwner.COLD: 0,
+        TimeOwner.RECOMPUTE: 0,
+        TimeOwner.SYSTEM: 9 * MS,
+        TimeOwner.IDLE: 366 * MS,
+        TimeOwner.UNATTRIBUTED: 0,
     }
 
 
@@ -255,7 +256,7 @@ def test_work_done_again_after_a_preemption_is_nobodys() -> None:
     measured = engine.meter.measured("gw-1:victim")
     assert measured is not None
     assert (measured.preemptions, measured.output_tokens, measured.cached_tokens) == (1, 4, 0)
-    assert engine.meter.totals.owners["recompute"] == 15 * MS
+    assert engine.meter.totals.owners[TimeOwner.RECOMPUTE] == 15 * MS
     assert engine.meter.totals.tenant_ns == {"acme": 47 * MS, "bolt": 11 * MS}
 
 
@@ -449,7 +450,7 @@ def test_windows_end_each_second_of_work_and_follow_an_open_idle_time() -> None:
     assert engine.windows(40_000) == []
     engine.meter.withdraw("law")
     assert [w.idle_ns // MS for w in engine.windows(40_000)] == [26_900]
-    assert engine.meter.totals.owners["idle"] == (100 + 39_000 - 1900) * MS
+    assert engine.meter.totals.owners[TimeOwner.IDLE] == (100 + 39_000 - 1900) * MS
     ends = [w.end_ns for w in engine.seen]
     assert [w.start_ns for w in engine.seen[1:]] == ends[:-1]
 

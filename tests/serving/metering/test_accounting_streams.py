@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catalog.durations import MINUTE_NS, QUARTER_NS
+from catalog.owners import TimeOwner
 from serving.metering.accounting import Accountant, EventRefused
 from serving.step_model.profile import DEFAULT_PROFILE
 from serving.wire.events import Aborted, Bye, EngineStep, Entered, Event, Hello, Loaded, LoadSpan, Mark, StepRow, Woke
@@ -232,11 +233,11 @@ def check_life(ops: list[tuple[str, int, int]], start: str, lose: int) -> None:
     assert not any(cold.values())
     owners = Counter(meter.totals.owners)
     assert sum(owners.values()) == life.now - MONO
-    assert owners["idle"] == sum(window.idle_ns for window in windows)
-    assert owners["tenants"] == sum(s.base_ns + s.adapter_ns for window in windows for s in window.shares)
-    assert owners["tenants"] == sum(meter.totals.tenant_ns.values())
+    assert owners[TimeOwner.IDLE] == sum(window.idle_ns for window in windows)
+    assert owners[TimeOwner.TENANTS] == sum(s.base_ns + s.adapter_ns for window in windows for s in window.shares)
+    assert owners[TimeOwner.TENANTS] == sum(meter.totals.tenant_ns.values())
     if not lose:
-        assert refused == meter.gaps == owners["unattributed"] == 0
+        assert refused == meter.gaps == owners[TimeOwner.UNATTRIBUTED] == 0
         assert {key: m.output_tokens for key in attempts if (m := meter.measured(key))} == dict(computed)
 
 

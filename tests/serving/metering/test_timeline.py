@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from catalog.owners import TimeOwner
 from serving.metering import timeline
-from serving.metering.tiles import StepRun, Tile, Unowned
+from serving.metering.tiles import StepRun, Tile
 from serving.metering.timeline import EngineTimeline, EventRefused
 from serving.wire.events import Aborted, EngineStep, Event, Hello, Loaded, LoadSpan, Mark, StepRow, Woke
 from telemetry.engine_time import SystemCause
@@ -110,9 +111,9 @@ def test_between_steps_a_load_comes_first_then_idle_time_then_marks_then_the_loo
         step(135, 140, marks=(Mark(SystemCause.INTAKE, 118, 123), Mark(SystemCause.METER, 125, 126))),
     )
     assert owners(tiles) == [
-        (100, 110, Unowned.IDLE),
+        (100, 110, TimeOwner.IDLE),
         (110, 114, "load"),
-        (114, 120, Unowned.IDLE),
+        (114, 120, TimeOwner.IDLE),
         (120, 123, SystemCause.INTAKE),
         (123, 125, SystemCause.LOOP),
         (125, 126, SystemCause.METER),
@@ -133,13 +134,13 @@ def test_a_load_that_reaches_into_a_step_is_the_steps_from_there_on() -> None:
 def test_after_a_lost_step_only_what_was_told_has_an_owner() -> None:
     _, tiles = told(Woke(110), step(130, 140, seq=2, loads=(load(115, 120),), left=False), step(150, 160, seq=3))
     assert owners(tiles) == [
-        (100, 110, Unowned.IDLE),
-        (110, 115, Unowned.UNATTRIBUTED),
+        (100, 110, TimeOwner.IDLE),
+        (110, 115, TimeOwner.UNATTRIBUTED),
         (115, 120, "load"),
-        (120, 130, Unowned.UNATTRIBUTED),
+        (120, 130, TimeOwner.UNATTRIBUTED),
         (130, 140, "step"),
         # Idle since 140 until a moment that nobody told.
-        (140, 150, Unowned.UNATTRIBUTED),
+        (140, 150, TimeOwner.UNATTRIBUTED),
         (150, 160, "step"),
     ]
 
@@ -147,19 +148,19 @@ def test_after_a_lost_step_only_what_was_told_has_an_owner() -> None:
 def test_the_time_of_a_process_ends_as_it_was_left() -> None:
     idle, _ = told(Woke(100), step(100, 110, left=False))
     busy, _ = told(Woke(100), step(100, 110), Loaded((load(115, 120),)))
-    assert owners(timeline.end(idle, 130)) == [(110, 130, Unowned.IDLE)]
+    assert owners(timeline.end(idle, 130)) == [(110, 130, TimeOwner.IDLE)]
     assert timeline.die(idle) == []
     assert owners(timeline.end(busy, 130)) == [
-        (110, 115, Unowned.UNATTRIBUTED),
+        (110, 115, TimeOwner.UNATTRIBUTED),
         (115, 120, "load"),
-        (120, 130, Unowned.UNATTRIBUTED),
+        (120, 130, TimeOwner.UNATTRIBUTED),
     ]
-    assert owners(timeline.die(busy)) == [(110, 115, Unowned.UNATTRIBUTED), (115, 120, "load")]
+    assert owners(timeline.die(busy)) == [(110, 115, TimeOwner.UNATTRIBUTED), (115, 120, "load")]
 
 
 def test_an_idle_engine_is_tiled_until_it_is_looked_at_but_never_over_what_is_not_told_yet() -> None:
     line, tiles = timeline.stay_idle(timeline.begin(HELLO), 1_020)
-    assert owners(tiles) == [(100, 120, Unowned.IDLE)]
+    assert owners(tiles) == [(100, 120, TimeOwner.IDLE)]
     assert timeline.stay_idle(line, 1_020) == (line, [])
     awake, _ = timeline.advance(line, Woke(125))
     assert timeline.stay_idle(awake, 1_090) == (awake, [])
