@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any, Final
 
+from billing.close.postings import FIRST, Posting, document_postings
 from billing.exact.periods import to_ns
-from billing.invoice.postings import FIRST, Posting, document_postings
 from billing.store.clickhouse import Ledger
 from billing.store.invoice.issuing import chain_after
 

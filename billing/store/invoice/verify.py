@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final
 
+from billing.close.postings import FIRST, Posting, balance, document_postings, owed, posting_faults
 from billing.errors import BillingError
 from billing.exact.money import round_currency, total, trimmed
 from billing.invoice.invoice import Invoice
-from billing.invoice.postings import FIRST, Posting, balance, document_postings, owed, posting_faults
 from billing.store.clickhouse import Ledger
 from billing.store.errors import BooksBroken
 from billing.store.invoice.issuing import Chained, Head, Issued, chain_pages, head, link

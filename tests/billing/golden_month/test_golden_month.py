@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pypdf import PdfReader
 
+from billing.close.postings import owed
 from billing.cost.facts import NotConserved
 from billing.exact.quantities import GPU_HOUR_QUANTUM
 from billing.invoice.explain import explain_request
 from billing.invoice.invoice import Invoice
 from billing.invoice.plans import ChargeKind
-from billing.invoice.postings import owed
 from billing.store.finance import reconciliation
 from billing.store.focus import focus_file
 from billing.store.intake.quarantine import listed

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
+from billing.close.postings import owed
 from billing.documents.json_file import invoice_json
 from billing.errors import CreditInvalid
 from billing.invoice.credit import Reason
 from billing.invoice.explain import explain_request
 from billing.invoice.plans import ChargeKind
-from billing.invoice.postings import owed
 from billing.store.clickhouse import Ledger
 from billing.store.cost.engine_time import write_engine_time
 from billing.store.cost.tenant_cost import write_tenant_cost

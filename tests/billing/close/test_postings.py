@@ -9,12 +9,7 @@ from decimal import Decimal
 
 import pytest
 
-from billing.errors import PostingInvalid
-from billing.exact.money import total
-from billing.invoice.corrections import correction_lines, difference
-from billing.invoice.credit import draft_credit_note, issue_credit_note, whole
-from billing.invoice.invoice import Invoice, issue_invoice
-from billing.invoice.postings import (
+from billing.close.postings import (
     FIRST,
     RECEIVABLE,
     REVENUE,
@@ -25,6 +20,11 @@ from billing.invoice.postings import (
     owed,
     posting_faults,
 )
+from billing.errors import PostingInvalid
+from billing.exact.money import total
+from billing.invoice.corrections import correction_lines, difference
+from billing.invoice.credit import draft_credit_note, issue_credit_note, whole
+from billing.invoice.invoice import Invoice, issue_invoice
 from catalog.model import Tenant
 
 D = Decimal
