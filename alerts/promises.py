@@ -114,7 +114,7 @@ class Adapters:
 
 
 @dataclass(frozen=True, slots=True)
-class Ledger:
+class LedgerPromises:
     """Thresholds for the meter, the spool, the ledger and its money."""
 
     unattributed: Decimal = Decimal("0.001")
@@ -150,7 +150,7 @@ class Promises:
     budget: Budget = field(default_factory=Budget)
     fleet: Fleet = field(default_factory=Fleet)
     adapters: Adapters = field(default_factory=Adapters)
-    ledger: Ledger = field(default_factory=Ledger)
+    ledger: LedgerPromises = field(default_factory=LedgerPromises)
     keep_firing: int = 5 * MINUTE
     interval: int = MINUTE
     """How often the rules are evaluated."""

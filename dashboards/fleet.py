@@ -7,19 +7,19 @@ from typing import Final
 from alerts.expressions import percent
 from alerts.links import FLEET
 from alerts.promises import DEFAULT, JOB
-from dashboards.model import BLUE, GREEN, RED, YELLOW, Dashboard, Prom, Sql, Stat, Step, TimeSeries
+from dashboards.model import BLUE, GREEN, RED, YELLOW, ColorStep, Dashboard, Prom, Sql, Stat, TimeSeries
 from dashboards.promql import increase, rate
 from telemetry import names
 
 _FLEET: Final = DEFAULT.fleet
 _MEMORY_STEPS: Final = (
-    Step(BLUE),
-    Step(GREEN, float(_FLEET.band_low)),
-    Step(YELLOW, float(_FLEET.band_high)),
-    Step(RED, float(_FLEET.memory_critical)),
+    ColorStep(BLUE),
+    ColorStep(GREEN, float(_FLEET.band_low)),
+    ColorStep(YELLOW, float(_FLEET.band_high)),
+    ColorStep(RED, float(_FLEET.memory_critical)),
 )
-_KV_STEPS: Final = (Step(GREEN), Step(YELLOW, float(_FLEET.kv_saturated)))
-_UP_STEPS: Final = (Step(RED), Step(GREEN, 1))
+_KV_STEPS: Final = (ColorStep(GREEN), ColorStep(YELLOW, float(_FLEET.kv_saturated)))
+_UP_STEPS: Final = (ColorStep(RED), ColorStep(GREEN, 1))
 _KV_RATIO: Final = Prom("kv_ratio", f"{names.KV_USED.name} / {names.KV_TOTAL.name}", "{{instance}}")
 
 FLEET_BOARD: Final = Dashboard(

@@ -33,7 +33,7 @@ class Sql:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ColorStep:
     """From `value` upwards the colour is `color`; None is minus infinity."""
 
     color: str
@@ -51,7 +51,7 @@ class TimeSeries:
     description: str
     queries: Prom | Sql | tuple[Prom, ...]
     unit: str
-    steps: tuple[Step, ...] = ()
+    steps: tuple[ColorStep, ...] = ()
     area: bool = False
     stacked: bool = False
     minimum: int | None = 0
@@ -69,7 +69,7 @@ class Stat:
     description: str
     queries: Prom | Sql
     unit: str
-    steps: tuple[Step, ...] = ()
+    steps: tuple[ColorStep, ...] = ()
     empty: str = "no data"
     decimals: int | None = None
     width: int = 4
@@ -77,7 +77,7 @@ class Stat:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TablePanel:
     """Rows. Units belong into the column names: field overrides do not pass Grafana's strict schema."""
 
     title: str
@@ -96,7 +96,7 @@ class Text:
     height: int = 3
 
 
-Panel = TimeSeries | Stat | Table | Text
+Panel = TimeSeries | Stat | TablePanel | Text
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from alerts.links import MONEY
-from dashboards.model import GREEN, RED, Dashboard, Prom, Sql, Stat, Step, Table, Text, TimeSeries, Variable
+from dashboards.model import GREEN, RED, ColorStep, Dashboard, Prom, Sql, Stat, TablePanel, Text, TimeSeries, Variable
 from dashboards.promql import TENANT
 from telemetry import names
 
-_ZERO_STEPS: Final = (Step(RED), Step(GREEN, 0), Step(RED, 1e-18))
+_ZERO_STEPS: Final = (ColorStep(RED), ColorStep(GREEN, 0), ColorStep(RED, 1e-18))
 """Anything but zero is wrong: the books conserve time and money exactly."""
-_MARGIN_STEPS: Final = (Step(RED), Step(GREEN, 0))
+_MARGIN_STEPS: Final = (ColorStep(RED), ColorStep(GREEN, 0))
 
 MONEY_BOARD: Final = Dashboard(
     MONEY,
@@ -54,12 +54,12 @@ MONEY_BOARD: Final = Dashboard(
             stacked=True,
             minimum=None,
         ),
-        Table(
+        TablePanel(
             "Terms by tenant and adapter",
             "Engine seconds, GPU-hours and cost over the time range.",
             Sql("terms_by_tenant"),
         ),
-        Table(
+        TablePanel(
             "Margin by tenant",
             "All tenants over the time range, the lowest margin first: share of the GPU beside share of the revenue.",
             Sql("margin_by_tenant"),
@@ -77,7 +77,7 @@ MONEY_BOARD: Final = Dashboard(
             steps=_MARGIN_STEPS,
             minimum=None,
         ),
-        Table(
+        TablePanel(
             "Unit price",
             "Cost per million delivered output tokens, by month; empty when nothing was delivered.",
             Sql("unit_price"),
@@ -95,7 +95,7 @@ MONEY_BOARD: Final = Dashboard(
             Prom("budget_used", f"max by (tenant) ({names.BUDGET_USED.name}{{{TENANT}}})", "{{tenant}}"),
             "percentunit",
         ),
-        Table(
+        TablePanel(
             "Billing months by tenant",
             "In each tenant's own time zone; unmeasured above 0 marks partial sums.",
             Sql("tenant_months"),
@@ -109,12 +109,12 @@ MONEY_BOARD: Final = Dashboard(
             stacked=True,
             width=24,
         ),
-        Table(
+        TablePanel(
             "Reconciliation",
             "Per engine and hour: owners against rented time. Both differences are zero, or the ledger is wrong.",
             Sql("reconciliation"),
         ),
-        Table(
+        TablePanel(
             "Documents",
             "Invoices and credit notes of the months in the time range.",
             Sql("invoices"),

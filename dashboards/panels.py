@@ -12,13 +12,13 @@ from alerts.rules import SERVICE
 from dashboards.model import (
     GREEN,
     RED,
+    ColorStep,
     Dashboard,
     Panel,
     Prom,
     Sql,
     Stat,
-    Step,
-    Table,
+    TablePanel,
     Text,
     TimeSeries,
     Variable,
@@ -85,7 +85,7 @@ def _panel(panel: Panel) -> core.Panel:
                 noValue=panel.empty,
                 decimals=panel.decimals,
             )
-        case Table():
+        case TablePanel():
             return core.Table(**_queried(panel), thresholds=_steps(()))
         case Text():
             return core.Text(title="", content=panel.markdown)
@@ -106,7 +106,7 @@ def _time_series(panel: TimeSeries) -> core.Panel:
     )
 
 
-def _queried(panel: TimeSeries | Stat | Table) -> dict[str, Any]:
+def _queried(panel: TimeSeries | Stat | TablePanel) -> dict[str, Any]:
     queries = queries_of(panel)
     if len({type(query) for query in queries}) != 1:
         raise ValueError(f"could not draw panel {panel.title!r}: it needs queries, all to one data source")
@@ -143,8 +143,8 @@ def _source(query: Prom | Sql | str) -> dict[str, str]:
     return CLICKHOUSE if isinstance(query, Sql) else PROMETHEUS
 
 
-def _steps(steps: Sequence[Step]) -> list[dict[str, Any]]:
-    first = [] if steps and steps[0].value is None else [Step(GREEN)]
+def _steps(steps: Sequence[ColorStep]) -> list[dict[str, Any]]:
+    first = [] if steps and steps[0].value is None else [ColorStep(GREEN)]
     return [{"color": step.color, "value": step.value} for step in (*first, *steps)]
 
 

@@ -9,17 +9,17 @@ from alerts.links import PIPELINE
 from alerts.promises import DEFAULT
 from alerts.record_rules import model_drift, owner_share
 from catalog.owners import TimeOwner
-from dashboards.model import GREEN, RED, YELLOW, Dashboard, Prom, Sql, Stat, Step, Table, TimeSeries
+from dashboards.model import GREEN, RED, YELLOW, ColorStep, Dashboard, Prom, Sql, Stat, TablePanel, TimeSeries
 from dashboards.promql import increase, rate
 from telemetry import names
 
 _LEDGER: Final = DEFAULT.ledger
-_NONE_STEPS: Final = (Step(GREEN), Step(YELLOW, 1e-9))
-_ERROR_STEPS: Final = (Step(GREEN), Step(RED, 1e-9))
-_AGE_STEPS: Final = (Step(GREEN), Step(YELLOW, float(_LEDGER.snapshot_age)))
-_UNATTRIBUTED_STEPS: Final = (Step(GREEN), Step(YELLOW, float(_LEDGER.unattributed)))
-_SYSTEM_STEPS: Final = (Step(GREEN), Step(YELLOW, float(_LEDGER.system)))
-_DRIFT_STEPS: Final = (Step(GREEN), Step(YELLOW, float(_LEDGER.drift)))
+_NONE_STEPS: Final = (ColorStep(GREEN), ColorStep(YELLOW, 1e-9))
+_ERROR_STEPS: Final = (ColorStep(GREEN), ColorStep(RED, 1e-9))
+_AGE_STEPS: Final = (ColorStep(GREEN), ColorStep(YELLOW, float(_LEDGER.snapshot_age)))
+_UNATTRIBUTED_STEPS: Final = (ColorStep(GREEN), ColorStep(YELLOW, float(_LEDGER.unattributed)))
+_SYSTEM_STEPS: Final = (ColorStep(GREEN), ColorStep(YELLOW, float(_LEDGER.system)))
+_DRIFT_STEPS: Final = (ColorStep(GREEN), ColorStep(YELLOW, float(_LEDGER.drift)))
 
 PIPELINE_BOARD: Final = Dashboard(
     PIPELINE,
@@ -133,19 +133,19 @@ PIPELINE_BOARD: Final = Dashboard(
             "short",
             steps=_NONE_STEPS,
         ),
-        Table(
+        TablePanel(
             "Quarantine",
             "What blocks a close, by reason.",
             Sql("quarantine_reasons"),
             width=12,
         ),
-        Table(
+        TablePanel(
             "Records by gateway",
             "Numbers that are missing were lost, or wait in a spool that was not ingested.",
             Sql("record_gaps"),
             width=12,
         ),
-        Table(
+        TablePanel(
             "Spool files",
             "How far each was read.",
             Sql("ingested_files"),

@@ -8,16 +8,16 @@ from alerts.adapter_rules import warm_hit_share
 from alerts.expressions import above, percent, share, total
 from alerts.links import ROUTING
 from alerts.promises import DEFAULT
-from dashboards.model import GREEN, RED, YELLOW, Dashboard, Prom, Sql, Stat, Step, Table, TimeSeries
+from dashboards.model import GREEN, RED, YELLOW, ColorStep, Dashboard, Prom, Sql, Stat, TablePanel, TimeSeries
 from dashboards.promql import increase, quantile, rate
 from telemetry import names
 
 _ADAPTERS: Final = DEFAULT.adapters
 _LOW: Final = percent(_ADAPTERS.warm_hit_low)
 _LIMIT: Final = f"{_ADAPTERS.cold_ms} ms"
-_WARM_STEPS: Final = (Step(RED), Step(GREEN, float(_ADAPTERS.warm_hit_low)))
-_COLD_STEPS: Final = (Step(GREEN), Step(YELLOW, float(_ADAPTERS.cold_ms)))
-_COLD_SHARE_STEPS: Final = (Step(GREEN), Step(YELLOW, float(_ADAPTERS.cold_share)))
+_WARM_STEPS: Final = (ColorStep(RED), ColorStep(GREEN, float(_ADAPTERS.warm_hit_low)))
+_COLD_STEPS: Final = (ColorStep(GREEN), ColorStep(YELLOW, float(_ADAPTERS.cold_ms)))
+_COLD_SHARE_STEPS: Final = (ColorStep(GREEN), ColorStep(YELLOW, float(_ADAPTERS.cold_share)))
 _COLD_P99: Final = Prom("cold_p99", f"max({names.COLD_START_P99.name})", "P99")
 
 
@@ -118,7 +118,7 @@ ROUTING_BOARD: Final = Dashboard(
             bars=True,
             stacked=True,
         ),
-        Table(
+        TablePanel(
             "Cold starts by adapter and phase",
             "From the ledger: P99 of each phase.",
             Sql("cold_starts_by_adapter"),

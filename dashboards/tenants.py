@@ -9,20 +9,20 @@ from alerts.expressions import above, percent, share, total
 from alerts.links import TENANTS
 from alerts.promises import DEFAULT
 from alerts.tenant_rules import ABOVE_SLO, REQUESTS, SHARE_RED, SHARE_YELLOW, SLO
-from dashboards.model import GREEN, RED, YELLOW, Dashboard, Prom, Stat, Step, TimeSeries, Variable
+from dashboards.model import GREEN, RED, YELLOW, ColorStep, Dashboard, Prom, Stat, TimeSeries, Variable
 from dashboards.promql import RATE, TENANT, quantile, rate
 from telemetry import names
 
 _LATENCY: Final = DEFAULT.latency
 _SHARE: Final = percent(_LATENCY.share)
 _BY_TENANT: Final = "{{tenant}}"
-_YELLOW_STEPS: Final = (Step(GREEN), Step(YELLOW, float(_LATENCY.share)))
-_RED_STEPS: Final = (Step(GREEN), Step(RED, float(_LATENCY.share)))
-_RATIO_STEPS: Final = (Step(GREEN), Step(YELLOW, float(_LATENCY.yellow)), Step(RED, float(_LATENCY.red)))
+_YELLOW_STEPS: Final = (ColorStep(GREEN), ColorStep(YELLOW, float(_LATENCY.share)))
+_RED_STEPS: Final = (ColorStep(GREEN), ColorStep(RED, float(_LATENCY.share)))
+_RATIO_STEPS: Final = (ColorStep(GREEN), ColorStep(YELLOW, float(_LATENCY.yellow)), ColorStep(RED, float(_LATENCY.red)))
 _BURN_STEPS: Final = (
-    Step(GREEN),
+    ColorStep(GREEN),
     *(
-        Step(RED if row.severity == "critical" else YELLOW, float(row.factor))
+        ColorStep(RED if row.severity == "critical" else YELLOW, float(row.factor))
         for row in sorted(DEFAULT.budget.rows, key=lambda row: row.factor)
     ),
 )

@@ -12,7 +12,7 @@ from billing.close.month import MonthState
 from billing.close.reconcile import Reconciliation
 from catalog.durations import SECOND_NS
 from catalog.owners import BUSY, TimeOwner
-from loraledger.page.view import ActiveAlert, Alerts, Check, Money, Severity
+from loraledger.page.view import ActiveAlert, Alerts, LedgerCheck, Money, Severity
 
 LEDGER: Final = "the ledger’s own checks"
 NOT_ASKED: Final = f"{LEDGER}; Prometheus was not asked"
@@ -26,16 +26,16 @@ def ledger_alerts(
     """What the ledger alone can tell, by the names and thresholds of the alert rules. `overdue` months should be closed."""
     limits = promises.ledger
     active: list[ActiveAlert] = []
-    checks: list[Check] = []
+    checks: list[LedgerCheck] = []
 
     def judge(name: str, what: str, good: bool, text: str, severity: Severity = Severity.WARNING) -> None:
-        checks.append(Check(what, text, good))
+        checks.append(LedgerCheck(what, text, good))
         if not good:
             active.append(ActiveAlert(name, severity, "", f"{what}: {text}", f"alerts/runbooks/{name}.md"))
 
     missing = found.missing_ns or found.missing_cost
     checks.append(
-        Check(
+        LedgerCheck(
             "conservation",
             f"{found.missing_ns:,} ns and {found.missing_cost} missing" if missing else "0 ns missing",
             not missing,
@@ -62,7 +62,9 @@ def ledger_alerts(
         "LoraCloseOverdue", "close", not overdue, f"{', '.join(overdue)} not closed" if overdue else "nothing overdue"
     )
     losing = [row for row in money if row.margin < 0 and row.cost >= limits.margin_min_cost]
-    checks.append(Check("margin", f"below cost: {', '.join(row.tenant for row in losing) or 'nobody'}", not losing))
+    checks.append(
+        LedgerCheck("margin", f"below cost: {', '.join(row.tenant for row in losing) or 'nobody'}", not losing)
+    )
     active += [
         ActiveAlert(
             "LoraMarginNegative",
@@ -76,7 +78,7 @@ def ledger_alerts(
     return Alerts(tuple(_sorted(active)), NOT_ASKED, tuple(checks))
 
 
-def prometheus_alerts(answer: Mapping[str, Any], address: str, checks: Sequence[Check]) -> Alerts:
+def prometheus_alerts(answer: Mapping[str, Any], address: str, checks: Sequence[LedgerCheck]) -> Alerts:
     """The firing ones in the answer of `/api/v1/alerts`; KeyError, TypeError or ValueError when it is no such answer."""
     if answer["status"] != "success":
         raise ValueError(f"it says {answer['status']!r}")

@@ -17,7 +17,7 @@ SHOWN: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class HtmlTable:
     """A table of the page; cells are text."""
 
     columns: tuple[str, ...]
@@ -77,7 +77,7 @@ def _charts(page: Page) -> dict[str, Drawn]:
     }
 
 
-def _promises(page: Page) -> Table:
+def _promises(page: Page) -> HtmlTable:
     columns = (
         "tenant",
         "requests",
@@ -108,10 +108,10 @@ def _promises(page: Page) -> Table:
         )
         for row in page.promises
     )
-    return Table(columns, rows)
+    return HtmlTable(columns, rows)
 
 
-def _terms(page: Page) -> Table:
+def _terms(page: Page) -> HtmlTable:
     columns = (
         "tenant", "requests", "tokens in", "out", "T_B s", "T_A s", "T_kv s", "T_cold s", "measured s", f"cost {page.currency}",
         "per 1M out", "asked", "margin",
@@ -139,10 +139,10 @@ def _terms(page: Page) -> Table:
         "all", *(f"{value:,}" for value in sums), *map(words.engine_seconds, times), words.money(page.cost), "",
         words.money(page.revenue), words.signed(page.revenue - page.cost),
     )  # fmt: skip
-    return Table(columns, rows, total)
+    return HtmlTable(columns, rows, total)
 
 
-def _cold(page: Page) -> Table:
+def _cold(page: Page) -> HtmlTable:
     columns = (
         "adapter",
         "loads",
@@ -166,4 +166,4 @@ def _cold(page: Page) -> Table:
         )
         for row in page.cold
     )
-    return Table(columns, rows)
+    return HtmlTable(columns, rows)

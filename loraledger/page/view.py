@@ -153,7 +153,7 @@ class ActiveAlert:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class LedgerCheck:
     """One check of the ledger: its subject, what was found, and whether that is as it should be."""
 
     what: str
@@ -167,7 +167,7 @@ class Alerts:
 
     active: tuple[ActiveAlert, ...]
     source: str
-    checks: tuple[Check, ...]
+    checks: tuple[LedgerCheck, ...]
     trouble: str | None = None
 
 

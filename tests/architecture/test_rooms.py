@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections import defaultdict
+from collections import Counter, defaultdict
 from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
+PACKAGES = ("alerts", "billing", "catalog", "dashboards", "loraledger", "pipelines", "serving", "telemetry")
 MOST_ROOMS = 10
 MOST_ARROWS = 25
 
@@ -47,3 +48,20 @@ def test_serving_has_few_rooms_and_few_arrows_between_them() -> None:
     found = arrows("serving")
     assert len(found) <= MOST_ROOMS, sorted(found)
     assert sum(map(len, found.values())) <= MOST_ARROWS, found
+
+
+def test_a_public_class_of_serving_has_its_name_alone() -> None:
+    named = Counter(
+        node.name
+        for package in PACKAGES
+        for path in (ROOT / package).rglob("*.py")
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    classes = {
+        node.name
+        for path in (ROOT / "serving").rglob("*.py")
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.ClassDef)
+    }
+    assert not {name for name in classes if named[name] > 1}

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from alerts.links import FLEET
-from dashboards.model import GREEN, RED, Dashboard, Panel, Prom, Sql, Stat, Step, Table, TimeSeries
+from dashboards.model import GREEN, RED, ColorStep, Dashboard, Panel, Prom, Sql, Stat, TablePanel, TimeSeries
 from dashboards.panels import rendered
 
 UP = Prom("up", "up", "{{instance}}")
@@ -20,7 +20,7 @@ def panels(*rows: Panel) -> list[dict[str, Any]]:
 def test_the_kind_of_panel_decides_how_its_query_is_asked() -> None:
     (series, stat), (bars, table) = (
         panels(TimeSeries("a", "a.", UP, "s"), Stat("b", "b.", UP, "s")),
-        panels(TimeSeries("c", "c.", FILES, "s"), Table("d", "d.", FILES)),
+        panels(TimeSeries("c", "c.", FILES, "s"), TablePanel("d", "d.", FILES)),
     )
     assert "instant" not in series["targets"][0]
     assert stat["targets"][0]["instant"] is True
@@ -29,7 +29,7 @@ def test_the_kind_of_panel_decides_how_its_query_is_asked() -> None:
 
 
 def test_thresholds_begin_at_minus_infinity_and_are_drawn_as_lines_or_bands() -> None:
-    steps = (Step(RED, 3),)
+    steps = (ColorStep(RED, 3),)
     line, band, none = panels(
         TimeSeries("a", "a.", UP, "s", steps),
         TimeSeries("b", "b.", UP, "s", steps, area=True),
