@@ -134,6 +134,13 @@ class CreditNote:
             )
 
 
+_AS_INVOICED: Final = (
+    "tenant", "seller", "buyer", "purchase_order", "tax_treatment", "tax_note", "month", "time_zone", "start", "end", "first_day", "last_day",
+    "currency", "price_currency", "exchange", "price_book",
+)  # fmt: skip
+"""What a credit note says as its invoice does."""
+
+
 def draft_credit_note(
     invoice: Invoice,
     credited: Mapping[int, Credited],
@@ -156,6 +163,42 @@ def draft_credit_note(
         )
     before = list(earlier)
     check_credited(invoice, before)
+    lines = _lines(invoice, credited, before)
+    net = round_currency(total(line.amount for line in lines), invoice.currency)
+    taxes = _taxes(invoice, lines, before)
+    tax = round_currency(total(group.amount for group in taxes), invoice.currency)
+    rate = invoice.exchange
+    gross, already = total((net, tax)), total(note.gross for note in before)
+    note = CreditNote(
+        schema=SCHEMA,
+        state="draft",
+        number=None,
+        issued_on=None,
+        **{name: getattr(invoice, name) for name in _AS_INVOICED},
+        invoice=invoice.number,
+        invoice_issued_on=invoice.issued_on,
+        invoice_hash=invoice.content_hash,
+        reason=reason,
+        explanation=explanation,
+        lines=tuple(lines),
+        net=net,
+        taxes=taxes,
+        tax=tax,
+        tax_in_price_currency=ratio(tax, rate.rate, minor_units(rate.base)) if rate else None,
+        gross=gross,
+        invoice_gross=invoice.gross,
+        credited_gross=round_currency(already, invoice.currency),
+        remaining_gross=total((invoice.gross, negated(already), negated(gross))),
+        cutoff=cutoff,
+        ledger_hash=ledger_hash,
+        content_hash=None,
+    )
+    note.check()
+    check_credited(invoice, [*before, note])
+    return note
+
+
+def _lines(invoice: Invoice, credited: Mapping[int, Credited], before: Sequence[CreditNote]) -> list[CreditLine]:
     taken = credited_lines(before)
     by_position = {line.position: line for line in invoice.lines}
     if unknown := credited.keys() - by_position.keys():
@@ -167,53 +210,7 @@ def draft_credit_note(
     ]
     if odd := next((line for line in lines if line.amount % places), None):
         raise CreditInvalid(f"could not credit invoice {invoice.number}: {odd.amount} has parts of a minor unit")
-    net = round_currency(total(line.amount for line in lines), invoice.currency)
-    taxes = _taxes(invoice, lines, before)
-    tax = round_currency(total(group.amount for group in taxes), invoice.currency)
-    rate = invoice.exchange
-    gross, already = total((net, tax)), total(note.gross for note in before)
-    note = CreditNote(
-        schema=SCHEMA,
-        state="draft",
-        number=None,
-        issued_on=None,
-        tenant=invoice.tenant,
-        seller=invoice.seller,
-        buyer=invoice.buyer,
-        invoice=invoice.number,
-        invoice_issued_on=invoice.issued_on,
-        invoice_hash=invoice.content_hash,
-        purchase_order=invoice.purchase_order,
-        tax_treatment=invoice.tax_treatment,
-        tax_note=invoice.tax_note,
-        month=invoice.month,
-        time_zone=invoice.time_zone,
-        start=invoice.start,
-        end=invoice.end,
-        first_day=invoice.first_day,
-        last_day=invoice.last_day,
-        reason=reason,
-        explanation=explanation,
-        currency=invoice.currency,
-        price_currency=invoice.price_currency,
-        exchange=invoice.exchange,
-        lines=tuple(lines),
-        net=net,
-        taxes=taxes,
-        tax=tax,
-        tax_in_price_currency=ratio(tax, rate.rate, minor_units(rate.base)) if rate else None,
-        gross=gross,
-        invoice_gross=invoice.gross,
-        credited_gross=round_currency(already, invoice.currency),
-        remaining_gross=total((invoice.gross, negated(already), negated(gross))),
-        price_book=invoice.price_book,
-        cutoff=cutoff,
-        ledger_hash=ledger_hash,
-        content_hash=None,
-    )
-    note.check()
-    check_credited(invoice, [*before, note])
-    return note
+    return lines
 
 
 def issue_credit_note(draft: CreditNote, series: str, sequence: int, issued_on: date) -> CreditNote:

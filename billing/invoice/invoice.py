@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from billing.cost.attribution import IdleTime
 from billing.cost.facts import NotConserved
@@ -162,6 +162,12 @@ class Invoice:
             )
 
 
+_AS_RATED: Final = (
+    "plan", "requests", "output_tokens", "statement", "idle_policy", "idle", "adapters", "statuses", "price_book_hash", "ledger_hash",
+)  # fmt: skip
+"""What an invoice shows as it was rated, under the same names."""
+
+
 def draft_invoice(
     rated: RatedTenant,
     tenant: Tenant,
@@ -183,16 +189,7 @@ def draft_invoice(
     `previous` is shown beside this one when it is in the same currency. Raises NotConserved when the reconciliation does not add up or shows another time for this tenant than its rows do,
     ExchangeMissing, and InvoiceInvalid when rows, tenant or `previous` do not belong together.
     """
-    reconciliation.check()
-    executed = rated.statement.measured.gpu_ns - rated.statement.t_cold.gpu_ns
-    if missing := executed - reconciliation.this_tenant:
-        raise NotConserved(f"measured time of tenant {tenant.id} in {month.text}", missing)
-    if rated.tenant != tenant.id or rated.price_book_hash != book_hash(book):
-        raise InvoiceInvalid(
-            f"could not draft an invoice for {tenant.id} with price book {book.version}: it was rated for {rated.tenant} with {rated.price_book}"
-        )
-    if previous and previous.tenant != tenant.id:
-        raise InvoiceInvalid(f"could not compare {tenant.id}'s month with an invoice of {previous.tenant}")
+    _belong_together(rated, tenant, book, month, reconciliation, previous)
     cost = rated.statement.measured.cost
     lora_share = ratio(rated.statement.t_a.cost, cost, 4)
     rate, currency = exchange(tenant, book, month), tenant.currency
@@ -205,26 +202,10 @@ def draft_invoice(
     invoice = Invoice(
         schema=SCHEMA,
         state="draft",
-        number=None,
-        issued_on=None,
-        due_on=None,
-        payment_days=seller.payment_days,
-        tenant=tenant.id,
-        seller=Party(seller.name, seller.address, seller.tax_id, seller.email, seller.iban),
-        buyer=Party(tenant.name, tenant.address, tenant.tax_id),
-        purchase_order=tenant.purchase_order,
-        tax_treatment=tenant.tax_treatment,
-        tax_note=_tax_legend(tenant) or None,
-        month=month.text,
-        time_zone=month.zone,
-        start=month.start,
-        end=month.end,
-        first_day=month.first_day,
-        last_day=month.last_day,
+        **_heading(tenant, seller, month, book),
+        **{name: getattr(rated, name) for name in _AS_RATED},
         currency=currency,
-        price_currency=book.currency,
         exchange=rate,
-        plan=rated.plan,
         lines=lines,
         net=net,
         taxes=taxes,
@@ -232,30 +213,63 @@ def draft_invoice(
         tax_in_price_currency=ratio(tax, rate.rate, minor_units(book.currency)) if rate else None,
         gross=gross,
         due=gross,
-        requests=rated.requests,
-        output_tokens=rated.output_tokens,
         unit_cost=_per_million(cost, rated.output_tokens),
         unit_price=_per_million(total(line.amount for line in usage), rated.output_tokens),
         lora_share=lora_share,
-        statement=rated.statement,
-        idle_policy=rated.idle_policy,
-        idle=rated.idle,
-        adapters=rated.adapters,
-        statuses=rated.statuses,
         reconciliation=reconciliation,
         previous=_comparison(previous) if previous and previous.currency == currency else None,
-        price_book=book.version,
-        price_book_hash=rated.price_book_hash,
-        price_note=book.note,
         method=method,
         profiles=tuple(sorted(set(profiles))),
         cutoff=cutoff,
-        ledger_hash=rated.ledger_hash,
         notes=_notes(rated, tenant, rate, corrections),
         content_hash=None,
     )
     invoice.check()
     return invoice
+
+
+def _belong_together(
+    rated: RatedTenant,
+    tenant: Tenant,
+    book: PriceBook,
+    month: BillingMonth,
+    reconciliation: Reconciliation,
+    previous: Invoice | None,
+) -> None:
+    reconciliation.check()
+    executed = rated.statement.measured.gpu_ns - rated.statement.t_cold.gpu_ns
+    if missing := executed - reconciliation.this_tenant:
+        raise NotConserved(f"measured time of tenant {tenant.id} in {month.text}", missing)
+    if rated.tenant != tenant.id or rated.price_book_hash != book_hash(book):
+        raise InvoiceInvalid(
+            f"could not draft an invoice for {tenant.id} with price book {book.version}: it was rated for {rated.tenant} with {rated.price_book}"
+        )
+    if previous and previous.tenant != tenant.id:
+        raise InvoiceInvalid(f"could not compare {tenant.id}'s month with an invoice of {previous.tenant}")
+
+
+def _heading(tenant: Tenant, seller: Seller, month: BillingMonth, book: PriceBook) -> dict[str, Any]:
+    return {
+        "number": None,
+        "issued_on": None,
+        "due_on": None,
+        "payment_days": seller.payment_days,
+        "tenant": tenant.id,
+        "seller": Party(seller.name, seller.address, seller.tax_id, seller.email, seller.iban),
+        "buyer": Party(tenant.name, tenant.address, tenant.tax_id),
+        "purchase_order": tenant.purchase_order,
+        "tax_treatment": tenant.tax_treatment,
+        "tax_note": _tax_legend(tenant) or None,
+        "month": month.text,
+        "time_zone": month.zone,
+        "start": month.start,
+        "end": month.end,
+        "first_day": month.first_day,
+        "last_day": month.last_day,
+        "price_currency": book.currency,
+        "price_book": book.version,
+        "price_note": book.note,
+    }
 
 
 def issue_invoice(draft: Invoice, series: str, sequence: int, issued_on: date) -> Invoice:
