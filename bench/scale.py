@@ -30,6 +30,7 @@ from billing.store.finance import month_window
 from billing.store.focus import focus_file, write_charges
 from billing.store.invoice.invoices import issue_month
 from billing.store.migrate import migrate
+from catalog.durations import MINUTE_NS
 from catalog.load import load
 from telemetry.engine_time import EngineSession, SessionEvent
 from telemetry.names import EventName
@@ -39,7 +40,6 @@ WORK: Final = ROOT / "build" / "scale"
 MONTH: Final = "2026-10"
 NOW: Final = datetime(2026, 11, 10, tzinfo=UTC)
 START_NS: Final = 1_790_812_800_000_000_000
-MINUTE_NS: Final = 60_000_000_000
 PER_WINDOW: Final = 240
 """Attempts in each minute of the one engine: ten million fill 29 days."""
 LIMIT: Final = 3.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from catalog.durations import SECOND_NS
 from serving.attempt.attempt import Attempt
 from serving.attempt.guard import guarded
 from serving.metering.accounting import Measured
@@ -27,7 +28,7 @@ def describe(attempt: Attempt, record: UsageRecord, meter: Measured | None) -> N
     if not facts.reached_engine:
         traceparent(attempt)
     if facts.first_token_ns is not None:
-        trace.set(Attr.TIME_TO_FIRST_CHUNK, (facts.first_token_ns - facts.arrival_ns) / 1e9)
+        trace.set(Attr.TIME_TO_FIRST_CHUNK, (facts.first_token_ns - facts.arrival_ns) / SECOND_NS)
     trace.set(Attr.RESPONSE_ID, facts.response_id)
     trace.set(Attr.FINISH_REASONS, list(facts.finish_reasons) or None)
     trace.set(Attr.COLD_START, facts.cold_ns is not None)
