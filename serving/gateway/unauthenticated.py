@@ -21,12 +21,12 @@ from telemetry.names import OTHER, REQUEST_ERRORS, REQUESTS
 from telemetry.usage import UNAUTHENTICATED, ErrorType, Status
 
 MOST_ADDRESSES: Final = 4096
-"""Addresses that are told apart; beyond, the one that knocked longest ago is forgotten."""
+"""Addresses that are told apart; beyond, the one that came longest ago is forgotten."""
 TOGETHER_S: Final = 60.0
 
 
 class Unauthenticated:
-    """Who knocks without a key, and how often.
+    """Callers without a good key, and how often they come.
 
     The first is booked by itself, and those of the minute after it together: `open_attempt` opens the attempt that stands
     for them, `close_attempt` books it as rejected when the minute is over. So it goes on, a record a minute.

@@ -83,9 +83,9 @@ def test_it_ends_in_order_within_15_seconds_whatever_its_clients_do(tmp_path: Pa
     slow, ours = (Status.CLIENT_ABORT, ErrorType.CLIENT_SLOW), (Status.SERVER_ERROR, ErrorType.ENGINE_ERROR)
     assert ends <= {slow, ours}
     assert all(record.slices for record in served)
-    knocks = [record for record in records if record.tenant == "unauthenticated"]
-    assert sum(record.attempt for record in knocks) == 20
-    assert len(knocks) == 2
+    unauthenticated = [record for record in records if record.tenant == "unauthenticated"]
+    assert sum(record.attempt for record in unauthenticated) == 20
+    assert len(unauthenticated) == 2
     assert len([record for record in records if record.status is Status.BAD_REQUEST]) == 20
     events = {event.name for line in lines for event in line.events}
     assert EventName.SESSION in events
