@@ -10,8 +10,9 @@ from decimal import Decimal
 from typing import Final, Literal, NamedTuple
 
 from billing.errors import CreditInvalid
+from billing.exact.amount import Amount
 from billing.exact.canonical import content_hash
-from billing.exact.money import allocate, minor_units, negated, product, ratio, round_currency, total
+from billing.exact.money import minor_units, negated, ratio, total
 from billing.invoice.invoice import Invoice, Party
 from billing.invoice.lines import Line, TaxGroup
 from billing.invoice.plans import ChargeKind
@@ -164,11 +165,10 @@ def draft_credit_note(
     before = list(earlier)
     check_credited(invoice, before)
     lines = _lines(invoice, credited, before)
-    net = round_currency(total(line.amount for line in lines), invoice.currency)
-    taxes = _taxes(invoice, lines, before)
-    tax = round_currency(total(group.amount for group in taxes), invoice.currency)
-    rate = invoice.exchange
-    gross, already = total((net, tax)), total(note.gross for note in before)
+    taxes, currency, rate = _taxes(invoice, lines, before), invoice.currency, invoice.exchange
+    net = Amount.sum((line.amount for line in lines), currency).rounded()
+    tax = Amount.sum((group.amount for group in taxes), currency).rounded()
+    already, charged = Amount.sum((note.gross for note in before), currency), Amount(invoice.gross, currency)
     note = CreditNote(
         schema=SCHEMA,
         state="draft",
@@ -181,14 +181,14 @@ def draft_credit_note(
         reason=reason,
         explanation=explanation,
         lines=tuple(lines),
-        net=net,
+        net=net.value,
         taxes=taxes,
-        tax=tax,
-        tax_in_price_currency=ratio(tax, rate.rate, minor_units(rate.base)) if rate else None,
-        gross=gross,
+        tax=tax.value,
+        tax_in_price_currency=ratio(tax.value, rate.rate, minor_units(rate.base)) if rate else None,
+        gross=(net + tax).value,
         invoice_gross=invoice.gross,
-        credited_gross=round_currency(already, invoice.currency),
-        remaining_gross=total((invoice.gross, negated(already), negated(gross))),
+        credited_gross=already.rounded().value,
+        remaining_gross=(charged - already - net - tax).value,
         cutoff=cutoff,
         ledger_hash=ledger_hash,
         content_hash=None,
@@ -244,13 +244,15 @@ def spread(invoice: Invoice, net: Decimal, earlier: Iterable[CreditNote] = ()) -
 
     CreditInvalid when the sum is not positive or more than is left.
     """
-    left = {position: what.amount for position, what in whole(invoice, earlier).items()}
-    rest = round_currency(total(left.values()), invoice.currency)
-    if not 0 < net <= rest:
-        raise CreditInvalid(f"could not credit {net} of invoice {invoice.number}: {rest} net is left")
-    charging = [(position, amount) for position, amount in left.items() if amount > 0]
-    parts = allocate(net, [amount for _, amount in charging], Decimal(1).scaleb(-minor_units(invoice.currency)))
-    return {position: Credited(part) for (position, _), part in zip(charging, parts, strict=True) if part}
+    currency = invoice.currency
+    left = {position: Amount(what.amount, currency) for position, what in whole(invoice, earlier).items()}
+    nothing, asked = Amount(Decimal(0), currency), Amount(net, currency)
+    rest = sum(left.values(), nothing).rounded()
+    if not nothing < asked <= rest:
+        raise CreditInvalid(f"could not credit {net} of invoice {invoice.number}: {rest.value} net is left")
+    charging = {position: amount for position, amount in left.items() if amount > nothing}
+    parts = asked.dealt(list(charging.values()))
+    return {position: Credited(part.value) for position, part in zip(charging, parts, strict=True) if part}
 
 
 def credited_lines(notes: Iterable[CreditNote]) -> dict[int, Decimal]:
@@ -306,16 +308,17 @@ def _note(line: Line) -> str | None:
 
 
 def _taxes(invoice: Invoice, lines: Sequence[CreditLine], before: Sequence[CreditNote]) -> tuple[TaxGroup, ...]:
-    groups = []
+    groups, currency = [], invoice.currency
     for group in invoice.taxes:
-        base = total(line.amount for line in lines if line.tax_rate == group.rate)
-        if not base and not any(line.tax_rate == group.rate for line in lines):
+        own = [line.amount for line in lines if line.tax_rate == group.rate]
+        if not own:
             continue
+        base = Amount.sum(own, currency)
         earlier = [g for note in before for g in note.taxes if g.rate == group.rate]
-        stands = total((group.base, *(negated(g.base) for g in earlier)))
-        taxed = total((group.amount, *(negated(g.amount) for g in earlier)))
-        rest = round_currency(product(total((stands, negated(base))), group.rate), invoice.currency)
-        groups.append(TaxGroup(group.rate, round_currency(base, invoice.currency), total((taxed, negated(rest)))))
+        stands = Amount(group.base, currency) - Amount.sum((g.base for g in earlier), currency)
+        taxed = Amount(group.amount, currency) - Amount.sum((g.amount for g in earlier), currency)
+        rest = ((stands - base) * group.rate).rounded()
+        groups.append(TaxGroup(group.rate, base.rounded().value, (taxed - rest).value))
     return tuple(groups)
 
 

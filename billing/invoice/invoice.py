@@ -11,8 +11,9 @@ from typing import Any, Final, Literal
 from billing.cost.attribution import IdleTime
 from billing.cost.facts import NotConserved
 from billing.errors import InvoiceInvalid
+from billing.exact.amount import Amount
 from billing.exact.canonical import content_hash
-from billing.exact.money import minor_units, product, ratio, round_currency, total
+from billing.exact.money import minor_units, product, ratio, total
 from billing.exact.periods import BillingMonth
 from billing.invoice.lines import Line, TaxGroup, invoice_lines, tax_groups
 from billing.invoice.plans import contract_of
@@ -196,9 +197,9 @@ def draft_invoice(
     usage = invoice_lines(rated, tenant.tax_rate, lora_share, contract_of(tenant, month), rate)
     lines = (*usage, *_placed(corrections, tenant, currency, len(usage)))
     taxes = tax_groups(lines, currency)
-    net = round_currency(total(line.amount for line in lines), currency)
-    tax = round_currency(total(group.amount for group in taxes), currency)
-    gross = total((net, tax))
+    net = Amount.sum((line.amount for line in lines), currency).rounded()
+    tax = Amount.sum((group.amount for group in taxes), currency).rounded()
+    gross = (net + tax).value
     invoice = Invoice(
         schema=SCHEMA,
         state="draft",
@@ -207,10 +208,10 @@ def draft_invoice(
         currency=currency,
         exchange=rate,
         lines=lines,
-        net=net,
+        net=net.value,
         taxes=taxes,
-        tax=tax,
-        tax_in_price_currency=ratio(tax, rate.rate, minor_units(book.currency)) if rate else None,
+        tax=tax.value,
+        tax_in_price_currency=ratio(tax.value, rate.rate, minor_units(book.currency)) if rate else None,
         gross=gross,
         due=gross,
         unit_cost=_per_million(cost, rated.output_tokens),

@@ -9,6 +9,7 @@ from decimal import Decimal
 from enum import StrEnum
 
 from billing.cost.attribution import IdleTime, TenantCost
+from billing.exact.amount import Amount
 from billing.exact.money import negated, product, total, trimmed
 from billing.exact.periods import BillingMonth
 from billing.invoice.prices import Exchange, in_invoice_currency
@@ -101,33 +102,32 @@ def contract_charges(rounded: Decimal, contract: Contract, currency: str, exchan
     comes to the fee to the cent. Lines that round apart never leave a sum below zero.
     """
     charges: list[Charge] = []
+    usage, nothing = Amount(rounded, currency), Amount(Decimal(0), currency)
 
-    def agreed(amount: Decimal) -> Decimal:
-        return in_invoice_currency(amount, exchange, currency)
+    def agreed(amount: Decimal) -> Amount:
+        return Amount(in_invoice_currency(amount, exchange, currency), currency)
 
-    def so_far() -> Decimal:
-        return total((rounded, *(rounded_amount(charge, currency, exchange) for charge in charges)))
+    def so_far() -> Amount:
+        return usage + Amount.sum((rounded_amount(charge, currency, exchange) for charge in charges), currency)
 
-    def share(kind: ChargeKind, quantity: Decimal, fraction: Decimal) -> None:
+    def share(kind: ChargeKind, quantity: Amount, fraction: Decimal) -> None:
         if quantity and fraction:
-            charges.append(Charge(kind, trimmed(quantity), currency, trimmed(fraction), currency=currency))
+            charges.append(Charge(kind, trimmed(quantity.value), currency, trimmed(fraction), currency=currency))
 
     if discount := contract.discount:
-        base = max(total((so_far(), negated(agreed(discount.above)))), Decimal(0))
-        share(ChargeKind.DISCOUNT, negated(base), discount.fraction)
+        share(ChargeKind.DISCOUNT, -max(usage - agreed(discount.above), nothing), discount.fraction)
     if commitment := contract.commitment:
-        usage = so_far()
-        covers = agreed(commitment.fee if commitment.covers is None else commitment.covers)
-        covered = min(max(usage, Decimal(0)), covers)
-        beyond = max(total((usage, negated(covered))), Decimal(0))
-        share(ChargeKind.COVERED, negated(covered), Decimal(1))
+        spent = so_far()
+        covered = min(max(spent, nothing), agreed(commitment.fee if commitment.covers is None else commitment.covers))
+        beyond = max(spent - covered, nothing)
+        share(ChargeKind.COVERED, -covered, Decimal(1))
         charges.append(Charge(ChargeKind.COMMITMENT, Decimal(1), "item", trimmed(commitment.fee)))
         more = total((commitment.overage, Decimal(-1)))
-        share(ChargeKind.OVERAGE, beyond if more > 0 else negated(beyond), abs(more))
+        share(ChargeKind.OVERAGE, beyond if more > 0 else -beyond, abs(more))
     minimum = agreed(contract.minimum)
-    if (missing := total((minimum, negated(so_far())))) > 0:
+    if (missing := minimum - so_far()) > nothing:
         kind = ChargeKind.MINIMUM if minimum else ChargeKind.ROUNDING
-        charges.append(Charge(kind, Decimal(1), "item", trimmed(missing), currency=currency))
+        charges.append(Charge(kind, Decimal(1), "item", trimmed(missing.value), currency=currency))
     return charges
 
 
