@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -109,11 +109,17 @@ PRICES = st.decimals(0, 10**6, places=6)
 PLANS = st.builds(CostPlus, kind=st.just("cost_plus"), margin=st.decimals(0, 4, places=6)) | st.builds(
     PerToken, kind=st.just("per_token"), input=PRICES, cached_input=PRICES, output=PRICES
 )
-CHANGES = st.integers(-90, 90).map(lambda minutes: datetime.fromtimestamp(NOON // SECOND_NS + minutes * 60, UTC))
-ENDED_NS = st.one_of(
-    st.integers(NOON - 2 * HOUR_NS, NOON + 2 * HOUR_NS),
-    st.integers(at("2026-10-31T17:00"), at("2026-11-01T02:00")),
-)  # around changes of prices, and around the turn of the month in three time zones
+EDGES = [NOON, *(at(f"2026-10-31T{turn}") for turn in ("18:30", "23:00")), at("2026-11-01T00:00")]
+"""Around noon prices change; the others are the turn of the month in Kolkata, Berlin and UTC."""
+CHANGES = st.integers(-4, 4).map(
+    lambda quarters: datetime.fromtimestamp((NOON + quarters * QUARTER_NS) // SECOND_NS, UTC)
+)
+ENDED_NS = st.builds(
+    lambda edge, quarters, ns: edge + quarters * QUARTER_NS + ns,
+    st.sampled_from(EDGES),
+    st.integers(-3, 3),
+    st.integers(0, QUARTER_NS - 1),
+)
 
 
 @st.composite
@@ -134,6 +140,7 @@ def books(draw: st.DrawFn) -> tuple[PriceBook, ...]:
     return PriceBook.model_validate({"version": "v1", "gpu_hours": hours, "charged": payers()}), later
 
 
+@settings(max_examples=300)
 @given(
     books(),
     PLANS,
