@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Container, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from typing import Final
 
 from catalog.durations import MINUTE_NS, QUARTER_NS
+from serving.metering.parts import Parts
 from serving.metering.tally import Tally
 from serving.step_model.profile import RowWork
 from serving.wire.events import Entered, StepRow
@@ -43,7 +44,7 @@ class Measured:
 
 @dataclass(slots=True)
 class AttemptWork:
-    """One attempt and its parts so far; `slices` holds the five figures of a `Slice` by quarter hour."""
+    """One attempt and its parts so far; `slices` holds what it has by quarter hour."""
 
     key: str
     tenant: str
@@ -52,7 +53,7 @@ class AttemptWork:
     requests: list[Request] = field(default_factory=list)
     firsts: dict[str, Request] = field(default_factory=dict)
     """By prompt, the first of its requests to get into a step."""
-    slices: dict[int, list[int]] = field(default_factory=dict)
+    slices: dict[int, Parts] = field(default_factory=dict)
     left_ns: int = 0
     forgotten: bool = False
 
@@ -76,19 +77,13 @@ class AttemptWork:
         """Tokens sampled for it."""
         return sum(request.outputs for request in self.requests)
 
-    def add(
-        self, at_ns: int, base_ns: int, adapter_ns: int, recompute_ns: int, saved_base_ns: int, saved_adapter_ns: int
-    ) -> None:
-        """Add to the quarter hour that holds `at_ns`."""
+    def parts(self, at_ns: int) -> Parts:
+        """What it has in the quarter hour that holds `at_ns`, to be added to."""
         quarter = at_ns - at_ns % QUARTER_NS
-        into = self.slices.get(quarter)
-        if into is None:
-            into = self.slices[quarter] = [0, 0, 0, 0, 0]
-        into[0] += base_ns
-        into[1] += adapter_ns
-        into[2] += recompute_ns
-        into[3] += saved_base_ns
-        into[4] += saved_adapter_ns
+        found = self.slices.get(quarter)
+        if found is None:
+            found = self.slices[quarter] = Parts()
+        return found
 
 
 @dataclass(slots=True)
@@ -233,7 +228,7 @@ class AttemptBook:
         requests = attempt.requests
         started = [request.scheduled_ns for request in requests if request.scheduled_ns is not None]
         return Measured(
-            slices=tuple(Slice(start, *parts) for start, parts in sorted(attempt.slices.items())),
+            slices=tuple(Slice(start, *astuple(parts)) for start, parts in sorted(attempt.slices.items())),
             input_tokens=attempt.input_tokens,
             cached_tokens=attempt.cached_tokens if started else None,
             output_tokens=attempt.output_tokens,

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from catalog.apportionment import deal
 from serving.metering.attempts import AttemptBook, Request
 from serving.metering.loads import is_cold
+from serving.metering.parts import NO_SAVING
 from serving.metering.tiles import StepRun
 from serving.metering.windows import WindowBook
 from serving.step_model.linear import RowShare
@@ -16,7 +17,6 @@ from serving.step_model.profile import RowWork
 from serving.wire.events import LoadSpan
 from telemetry.engine_time import SystemCause
 
-_NOTHING: Final = (0, 0)
 STALL_FACTOR: Final = 3
 """What a step takes above this many times its prediction belongs to nobody in it."""
 
@@ -69,7 +69,7 @@ def split_run(run: StepRun, minutes: Sequence[tuple[int, int]], attempts: Attemp
     saved: list[tuple[int, int]] = []
     for row in step.rows:
         request = attempts.find(row, start_ns)
-        saving = _NOTHING
+        saving = NO_SAVING
         if request.cached is None:
             found = cached.get(row.request, row.before)
             request.start(found, start_ns)
@@ -82,7 +82,7 @@ def split_run(run: StepRun, minutes: Sequence[tuple[int, int]], attempts: Attemp
     predicted_ns = model.predict_ns(works)
     pieces = split_at_minutes(works, minutes, loads, predicted_ns, model)
     net_ns = sum(piece.net_ns - piece.stall_ns for piece in pieces)
-    saved = [scaled(saving, net_ns, predicted_ns) if saving is not _NOTHING else saving for saving in saved]
+    saved = [scaled(saving, net_ns, predicted_ns) if saving is not NO_SAVING else saving for saving in saved]
     return StepSplit(requests, works, saved, pieces, loads)
 
 

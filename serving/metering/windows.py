@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from itertools import repeat
 from typing import Final
 
@@ -11,6 +11,7 @@ from catalog.durations import MINUTE_NS, SECOND_NS
 from catalog.owners import MEASURED, TimeOwner
 from serving.metering.attempts import AttemptWork
 from serving.metering.loads import is_cold
+from serving.metering.parts import NO_SAVING, Parts
 from serving.metering.tiles import Unowned
 from serving.step_model.linear import RowShare
 from serving.wire.events import LoadSpan
@@ -20,7 +21,8 @@ BUSY_NS: Final = SECOND_NS
 """A window with work in it is closed at the first event after this long."""
 IDLE_NS: Final = 10 * BUSY_NS
 """A window that is nothing but idle may be this long."""
-_NOTHING: Final = repeat((0, 0))
+_NO_TOKENS: Final = repeat((0, 0))
+_NO_SAVINGS: Final = repeat(NO_SAVING)
 _TENANTS, _COLD, _RECOMPUTE, _SYSTEM, _IDLE, _UNATTRIBUTED = MEASURED
 """For what is counted in every step: to look a member up in its class would cost more than to count."""
 
@@ -46,6 +48,22 @@ def minutes(start_ns: int, end_ns: int) -> list[tuple[int, int]]:
         start_ns = cut_ns
     pieces.append((start_ns, end_ns))
     return pieces
+
+
+@dataclass(slots=True)
+class _Row:
+    """What an attempt has of the window that fills; `slice` is what it has of the quarter hour in which the window lies."""
+
+    attempt: AttemptWork
+    slice: Parts
+    parts: Parts = field(default_factory=Parts)
+    prefill: int = 0
+    decode: int = 0
+
+    def share(self, adapter: str | None) -> Share:
+        base_ns, adapter_ns, recompute_ns, *saved = astuple(self.parts)
+        names = self.attempt.key, self.attempt.tenant, adapter
+        return Share(*names, base_ns, adapter_ns, recompute_ns, self.prefill, self.decode, *saved)
 
 
 class WindowBook:
@@ -76,8 +94,7 @@ class WindowBook:
         self._predicted = 0
         self._system: dict[str, int] = {}
         self._cold: dict[str, int] = {}
-        self._shares: dict[tuple[str, str | None], list[int]] = {}
-        self._tenants: dict[str, str] = {}
+        self._shares: dict[tuple[str, str | None], _Row] = {}
 
     def take(self) -> list[MeterWindow]:
         """Windows that were closed since the last call."""
@@ -124,32 +141,28 @@ class WindowBook:
         self,
         attempts: Iterable[AttemptWork],
         shares: Iterable[RowShare],
-        tokens: Iterable[tuple[int, int]] = _NOTHING,
-        saved: Iterable[tuple[int, int]] = _NOTHING,
+        tokens: Iterable[tuple[int, int]] = _NO_TOKENS,
+        saved: Iterable[tuple[int, int]] = _NO_SAVINGS,
     ) -> None:
         """Time of attempts, here and in their own slices; with (prefill, decode) tokens and what a prefix saved, (base, adapter)."""
-        # Called for every step with every row of it: written out, since loops over seven fields, and a call for each row, would
-        # cost most of the accounting.
+        # Called for every step with every row of it: what can be asked once is asked before the loop.
         cursor, into_shares, totals = self.cursor, self._shares, self._totals
         tenant_ns, tenant_adapter_ns = totals.tenant_ns, totals.tenant_adapter_ns
         measured_ns = again_ns = 0
-        rows = zip(attempts, shares, tokens, saved, strict=False)
-        for attempt, (base_ns, adapter_ns, recompute_ns), (prefill, decode), (saved_base_ns, saved_adapter_ns) in rows:
-            if not (base_ns or adapter_ns or recompute_ns or prefill or decode or saved_base_ns or saved_adapter_ns):
+        for attempt, share, (prefill, decode), saving in zip(attempts, shares, tokens, saved, strict=False):
+            base_ns, adapter_ns, recompute_ns = share
+            if not (base_ns or adapter_ns or recompute_ns or prefill or decode or saving != NO_SAVING):
                 continue
             key = attempt.key, attempt.adapter
-            into = into_shares.get(key)
-            if into is None:
-                into = into_shares[key] = [0] * 7
-                self._tenants[attempt.key] = attempt.tenant
-            into[0] += base_ns
-            into[1] += adapter_ns
-            into[2] += recompute_ns
-            into[3] += prefill
-            into[4] += decode
-            into[5] += saved_base_ns
-            into[6] += saved_adapter_ns
-            attempt.add(cursor, base_ns, adapter_ns, recompute_ns, saved_base_ns, saved_adapter_ns)
+            row = into_shares.get(key)
+            if row is None:
+                row = into_shares[key] = _Row(attempt, attempt.parts(cursor))
+            elif row.attempt is not attempt:  # Its key came again after it was forgotten.
+                row.attempt, row.slice = attempt, attempt.parts(cursor)
+            row.prefill += prefill
+            row.decode += decode
+            row.parts.add(share, saving)
+            row.slice.add(share, saving)
             tenant, ns = attempt.tenant, base_ns + adapter_ns
             measured_ns += ns
             again_ns += recompute_ns
@@ -180,9 +193,7 @@ class WindowBook:
             system_ns=self._system,
             cold_ns=self._cold,
             unattributed_ns=self._unattributed,
-            shares=tuple(
-                Share(key, self._tenants[key], adapter, *parts) for (key, adapter), parts in self._shares.items()
-            ),
+            shares=tuple(row.share(adapter) for (_, adapter), row in self._shares.items()),
             predicted_ns=self._predicted,
             method=self._method,
             profile=self._profile,
