@@ -16,13 +16,6 @@ TOOL_MISSING = "is not installed"
 """Every skip for a missing tool says so in these words."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With several workers: one of them has all tests of the real engine, and a file's tests stay together."""
-    for item in items:
-        together = "engine" if item.get_closest_marker("engine") else str(item.path)
-        item.add_marker(pytest.mark.xdist_group(together))
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Turn a skip for a missing tool into a failure when tools are required."""

@@ -117,7 +117,12 @@ def test_a_usage_record_or_an_event_of_the_ledger_cannot_be_sent_this_way(run_be
         (b"\xff\xff", "application/x-protobuf", {}, 400),
         (b"not gzip", "application/json", {"content-encoding": "gzip"}, 400),
         (gzip.compress(b" " * 9000, mtime=0), "application/json", {"content-encoding": "gzip"}, 400),
-        (gzip.compress(json.dumps(message()).encode(), mtime=0)[:-9], "application/json", {"content-encoding": "gzip"}, 400),
+        (
+            gzip.compress(json.dumps(message()).encode(), mtime=0)[:-9],
+            "application/json",
+            {"content-encoding": "gzip"},
+            400,
+        ),
         (b"{}", "application/json", {"content-encoding": "br"}, 400),
         (b"{}", "text/plain", {}, 415),
         (b" " * 9000, "application/json", {}, 413),

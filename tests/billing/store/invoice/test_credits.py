@@ -169,7 +169,7 @@ def test_late_usage_after_an_agreed_credit_is_charged_and_the_credit_is_not_take
         traffic.serve("bank", t0, ns_spent)
         traffic.session(SessionEvent.STOPPED, t0 + 60 * S, name)
     derive(october, traffic, example, tmp_path, DECEMBER, "2026-10", "2026-11")
-    assert compare(october, "LL-2026-0001", example, DECEMBER).net == D("0.25")
+    assert compare(october, "LL-2026-0001", example, DECEMBER).net.value == D("0.25")
     (invoice,) = issue_month(october, "2026-11", example, DECEMBER)
     assert sum(line.amount for line in invoice.lines if line.kind is ChargeKind.CORRECTION) == D("0.25")
     assert standing(october)["bank"] == D("0.55")
