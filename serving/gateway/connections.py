@@ -19,6 +19,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from serving.attempt.client import ABORT
 from serving.attempt.limits import Limits
 from serving.gateway.addresses import neighbourhood
+from serving.gateway.linger import Linger
 from serving.protocol.errors import error_body
 from telemetry.metrics import Metrics
 from telemetry.names import CONNECTIONS_CLOSED, CONNECTIONS_OPEN
@@ -197,6 +198,7 @@ class Connection(HttpToolsProtocol):
     def _stoppable(self, app: Callable[..., Any]) -> ASGIApp:
         async def stoppable(scope: Scope, receive: Receive, send: Send) -> None:
             scope.setdefault("extensions", {})[ABORT] = self.abort
-            await app(scope, receive, send)
+            linger = Linger(receive, send)
+            await app(scope, linger.receive, linger.send)
 
         return stoppable

@@ -229,6 +229,24 @@ def test_headers_sent_one_by_one_do_not_keep_a_connection(run_bench: Run) -> Non
     run_served(run_bench, test)
 
 
+def test_a_refusal_can_be_read_though_the_request_was_not(run_bench: Run, ask: Ask) -> None:
+    async def test(bench: Any, server: Server) -> None:
+        loop = asyncio.get_running_loop()
+        head, _, body = request(ask("x" * 200_000), "nobody").partition(b"\r\n\r\n")
+        for _ in range(2):
+            client = await server.say(head + b"\r\n\r\n")
+            reply = await loop.sock_recv(client, 65536)
+            for part in (body[:1000], body[1000:]):
+                await loop.sock_sendall(client, part)
+                await asyncio.sleep(0.05)
+            while part := await loop.sock_recv(client, 65536):
+                reply += part
+            assert reply.startswith(b"HTTP/1.1 401")
+            assert json.loads(reply.partition(b"\r\n\r\n")[2])["error"]["code"] == "invalid_api_key"
+
+    run_served(run_bench, test)
+
+
 def test_a_half_sent_body_is_a_bad_request_and_the_connection_closes(run_bench: Run, ask: Ask) -> None:
     async def test(bench: Any, server: Server) -> None:
         async with asyncio.timeout(3):
