@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterator
 
 from alerts.expressions import above, duration, increase, percent, share, total
 from alerts.links import ROUTING
+from alerts.model import Alert
 from alerts.promises import Promises
-from alerts.rows import AlertRow, GroupRows
 from telemetry import names
 
 
@@ -29,34 +29,30 @@ def _cold_start_slow(promises: Promises) -> str:
     return f"{share(slow, seen)} > {adapters.cold_share:f}\nand round({slow}) >= {adapters.cold_min_slow}"
 
 
-ADAPTER_RULES: Final = GroupRows(
-    "loraledger-adapters",
-    (
-        AlertRow(
-            name="LoraWarmPoolHitRateLow",
-            promise="warm-pool",
-            severity="warning",
-            expr=lambda p: f"{warm_hit_share(p)} < {p.adapters.warm_hit_low:f}",
-            for_=lambda p: p.adapters.warm_for,
-            summary="Warm pool hits only {{ $value | humanizePercentage }}",
-            description=lambda p: (
-                f"Requests for warm adapters found them resident less often than {percent(p.adapters.warm_hit_low)} "
-                f"of the time over {duration(p.adapters.warm_window)}."
-            ),
-            board=ROUTING,
+def adapter_rules(promises: Promises) -> Iterator[Alert]:
+    """The warm pool is hit, and cold starts are short."""
+    adapters = promises.adapters
+    yield Alert(
+        name="LoraWarmPoolHitRateLow",
+        promise="warm-pool",
+        expr=f"{warm_hit_share(promises)} < {adapters.warm_hit_low:f}",
+        for_=adapters.warm_for,
+        summary="Warm pool hits only {{ $value | humanizePercentage }}",
+        description=(
+            f"Requests for warm adapters found them resident less often than {percent(adapters.warm_hit_low)} "
+            f"of the time over {duration(adapters.warm_window)}."
         ),
-        AlertRow(
-            name="LoraColdStartSlow",
-            promise="cold-start",
-            severity="warning",
-            expr=_cold_start_slow,
-            for_=lambda p: p.adapters.cold_for,
-            summary=lambda p: f"P99 of adapter loads is above {p.adapters.cold_ms} ms",
-            description=lambda p: (
-                f"{{{{ $value | humanizePercentage }}}} of the adapter loads of the last {duration(p.adapters.cold_window)} "
-                f"took longer than {p.adapters.cold_ms} ms; {percent(p.adapters.cold_share)} may."
-            ),
-            board=ROUTING,
+        board=ROUTING,
+    )
+    yield Alert(
+        name="LoraColdStartSlow",
+        promise="cold-start",
+        expr=_cold_start_slow(promises),
+        for_=adapters.cold_for,
+        summary=f"P99 of adapter loads is above {adapters.cold_ms} ms",
+        description=(
+            f"{{{{ $value | humanizePercentage }}}} of the adapter loads of the last {duration(adapters.cold_window)} "
+            f"took longer than {adapters.cold_ms} ms; {percent(adapters.cold_share)} may."
         ),
-    ),
-)
+        board=ROUTING,
+    )

@@ -47,16 +47,6 @@ def files(links: Links = DEFAULT_LINKS) -> dict[str, str]:
     }
 
 
-def generate(directory: Path = GENERATED, links: Links = DEFAULT_LINKS) -> list[Path]:
-    """Write every file into `directory`, made if missing; returns their paths."""
-    return generated_files.write(directory, files(links))
-
-
-def stale(directory: Path = GENERATED, links: Links = DEFAULT_LINKS) -> list[Path]:
-    """Files in `directory` that differ from what would be written now, missing ones included."""
-    return generated_files.stale(directory, files(links))
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line; with `--check` nothing is written and the exit code is 1 when a file is out of date."""
     parser = argparse.ArgumentParser(

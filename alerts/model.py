@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from alerts.burn_rate import Severity
 from alerts.links import Board
+from alerts.promises import Severity
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,9 +16,9 @@ class Recording:
     expr: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """One alert. `name` is also the name of its runbook; `promise` names what is broken: a critical alert silences the
+    """One alert, with a runbook of its name in `alerts/runbooks`. `name` is also the name of its runbook; `promise` names what is broken: a critical alert silences the
     warnings of the same promise.
 
     `variable` is the label of the alert that fills the board's variable of the same name. `for_` is in seconds.
@@ -27,9 +27,9 @@ class Alert:
 
     name: str
     promise: str
-    severity: Severity
+    severity: Severity = "warning"
     expr: str
-    for_: int
+    for_: int = 0
     summary: str
     description: str
     board: Board

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-from alerts.burn_rate import BurnWindow
 from telemetry import names
 
 MINUTE: Final = 60
@@ -14,6 +13,7 @@ HOUR: Final = 60 * MINUTE
 DAY: Final = 24 * HOUR
 JOB: Final = "loraledger"
 """Scrape job of the gateways; `up` is judged for it."""
+Severity = Literal["warning", "critical"]
 
 
 class PromiseNotMeasured(ValueError):
@@ -60,8 +60,29 @@ class Latency:
 
 
 @dataclass(frozen=True, slots=True)
+class BurnWindow:
+    """One burn-rate alert: the budget burns `factor` times too fast over the last `long` seconds and over the last `short`.
+
+    The alert fires when both have been true for `for_` seconds.
+    """
+
+    severity: Severity
+    factor: Decimal
+    long: int
+    short: int
+    for_: int
+
+    def threshold(self, budget: Decimal) -> Decimal:
+        """Share of bad requests at which a budget of `budget` (a share) burns `factor` times too fast."""
+        return self.factor * budget
+
+
+@dataclass(frozen=True, slots=True)
 class Budget:
-    """Error budget over 30 days: `share` of requests may be slower than the SLO or fail; several burn rates, two windows each."""
+    """Error budget over 30 days: `share` of requests may be slower than the SLO or fail; several burn rates, two windows each.
+
+    The four rows are those of Google's SRE workbook, chapter "Alerting on SLOs".
+    """
 
     bound: Decimal = Decimal(1)
     share: Decimal = Decimal("0.01")

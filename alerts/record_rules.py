@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterator
+from functools import partial
 
 from alerts.expressions import duration, increase, percent, share, total
 from alerts.links import PIPELINE
+from alerts.model import Alert
 from alerts.promises import Promises
-from alerts.rows import AlertRow, GroupRows
 from catalog.owners import TimeOwner
 from telemetry import names
 from telemetry.names import Metric
+
+_alert = partial(Alert, board=PIPELINE)
 
 
 def owner_share(promises: Promises, owner: TimeOwner) -> str:
@@ -31,119 +34,97 @@ def model_drift(promises: Promises) -> str:
     return f"abs({share(measured, f'{predicted} >= {ledger.min_busy_seconds}')} - 1)"
 
 
-def _stalled(promises: Promises) -> str:
-    """Seconds of an engine's steps above three times their prediction."""
-    return total(names.SYSTEM_TIME, "engine", duration(promises.ledger.stall_window), 'cause="stall"')
-
-
 def _counted(metric: Metric, window: int) -> str:
     """Any event at all over `window` seconds."""
     return f"{increase(metric.name, duration(window))} > 0"
 
 
-RECORD_RULES: Final = GroupRows(
-    "loraledger-records",
-    (
-        AlertRow(
-            name="LoraSpoolWriteErrors",
-            promise="records",
-            severity="critical",
-            expr=lambda p: _counted(names.SPOOL_ERRORS, p.ledger.spool_window),
-            summary="Gateway {{ $labels.instance }} cannot write its spool",
-            description="{{ $value | humanize }} writes failed; usage records wait in memory and are lost if the process ends.",
-            board=PIPELINE,
-        ),
-        AlertRow(
-            name="LoraTelemetryDropped",
-            promise="telemetry",
-            severity="warning",
-            expr=lambda p: _counted(names.DROPPED, p.ledger.spool_window),
-            summary="Gateway {{ $labels.instance }} loses telemetry ({{ $labels.what }})",
-            description="About {{ $value | humanize }} were lost: spool lines hold usage records, the others only what traces show.",
-            board=PIPELINE,
-        ),
-        AlertRow(
-            name="LoraMeterGaps",
-            promise="meter",
-            severity="warning",
-            expr=lambda p: _counted(names.METER_GAPS, p.ledger.meter_window),
-            summary="Meter events of {{ $labels.instance }} were lost",
-            description="About {{ $value | humanize }} events never arrived; the time they described is booked as unattributed.",
-            board=PIPELINE,
-        ),
-        AlertRow(
-            name="LoraUsageUnmeasured",
-            promise="meter",
-            severity="warning",
-            expr=lambda p: _counted(names.METER_MISSING, p.ledger.unmeasured_window),
-            summary="Usage records of {{ $labels.instance }} were closed without measured time",
-            description="About {{ $value | humanize }} records have null time instead of the meter's figures.",
-            board=PIPELINE,
-        ),
-        AlertRow(
-            name="LoraBudgetDrift",
-            promise="budgets",
-            severity="warning",
-            expr=lambda p: _counted(names.BUDGET_WRITTEN_OFF, p.ledger.budget_window),
-            summary="Gateway {{ $labels.instance }} and the ledger disagree about monthly budgets",
-            description="About {{ $value | humanize }} holds expired or charges never came to the ledger; budgets may refuse too early or too late.",
-            board=PIPELINE,
-        ),
-        AlertRow(
-            name="LoraEngineTimeUnattributed",
-            promise="attribution",
-            severity="warning",
-            expr=lambda p: f"{owner_share(p, TimeOwner.UNATTRIBUTED)} > {p.ledger.unattributed:f}",
-            for_=lambda p: p.ledger.engine_time_for,
-            summary="{{ $value | humanizePercentage }} of the busy time of engine {{ $labels.engine }} has no owner",
-            description=lambda p: (
-                f"Less than {percent(p.ledger.unattributed)} is promised; the rest is cost that no tenant and no cause explains."
-            ),
-            board=PIPELINE,
-            labels={"owner": TimeOwner.UNATTRIBUTED.value},
-        ),
-        AlertRow(
-            name="LoraEngineTimeSystemHigh",
-            promise="attribution",
-            severity="warning",
-            expr=lambda p: f"{owner_share(p, TimeOwner.SYSTEM)} > {p.ledger.system:f}",
-            for_=lambda p: p.ledger.engine_time_for,
-            summary="{{ $value | humanizePercentage }} of the busy time of engine {{ $labels.engine }} is system time",
-            description=lambda p: (
-                f"Engine loop, empty steps and stalls should stay below {percent(p.ledger.system)}; the provider carries them."
-            ),
-            board=PIPELINE,
-            labels={"owner": TimeOwner.SYSTEM.value},
-        ),
-        AlertRow(
-            name="LoraEngineStall",
-            promise="attribution",
-            severity="warning",
-            expr=lambda p: f"{_stalled(p)} > {p.ledger.stall_seconds:f}",
-            summary="Engine {{ $labels.engine }} stood still for {{ $value | humanizeDuration }}",
-            description="Steps took more than three times what their rows explain. Nobody is charged for the rest, but everybody waited.",
-            board=PIPELINE,
-        ),
-        AlertRow(
-            name="LoraStepModelDrift",
-            promise="attribution",
-            severity="warning",
-            expr=lambda p: f"{model_drift(p)} > {p.ledger.drift:f}",
-            for_=lambda p: p.ledger.engine_time_for,
-            summary="The step model of engine {{ $labels.engine }} is off by {{ $value | humanizePercentage }}",
-            description=lambda p: (
-                f"Steps are split among tenants by a profile that no longer fits; {percent(p.ledger.drift)} is the limit. Fit it again."
-            ),
-            board=PIPELINE,
-        ),
-        AlertRow(
-            name="LoraLabelOverflow",
-            promise="labels",
-            severity="warning",
-            expr=lambda p: _counted(names.LABEL_OVERFLOW, p.ledger.overflow_window),
-            summary="Values of label {{ $labels.label }} are folded into `other`",
-            description="About {{ $value | humanize }} observations of {{ $labels.instance }} lost their own label; alerts by tenant do not see them.",
-            board=PIPELINE,
-        ),
-    ),
-)
+def record_rules(promises: Promises) -> Iterator[Alert]:
+    """Nothing on the way to the ledger is lost."""
+    ledger = promises.ledger
+    yield _alert(
+        name="LoraSpoolWriteErrors",
+        promise="records",
+        severity="critical",
+        expr=_counted(names.SPOOL_ERRORS, ledger.spool_window),
+        summary="Gateway {{ $labels.instance }} cannot write its spool",
+        description="{{ $value | humanize }} writes failed; usage records wait in memory and are lost if the process ends.",
+    )
+    yield _alert(
+        name="LoraTelemetryDropped",
+        promise="telemetry",
+        expr=_counted(names.DROPPED, ledger.spool_window),
+        summary="Gateway {{ $labels.instance }} loses telemetry ({{ $labels.what }})",
+        description="About {{ $value | humanize }} were lost: spool lines hold usage records, the others only what traces show.",
+    )
+    yield _alert(
+        name="LoraMeterGaps",
+        promise="meter",
+        expr=_counted(names.METER_GAPS, ledger.meter_window),
+        summary="Meter events of {{ $labels.instance }} were lost",
+        description="About {{ $value | humanize }} events never arrived; the time they described is booked as unattributed.",
+    )
+    yield _alert(
+        name="LoraUsageUnmeasured",
+        promise="meter",
+        expr=_counted(names.METER_MISSING, ledger.unmeasured_window),
+        summary="Usage records of {{ $labels.instance }} were closed without measured time",
+        description="About {{ $value | humanize }} records have null time instead of the meter's figures.",
+    )
+    yield _alert(
+        name="LoraBudgetDrift",
+        promise="budgets",
+        expr=_counted(names.BUDGET_WRITTEN_OFF, ledger.budget_window),
+        summary="Gateway {{ $labels.instance }} and the ledger disagree about monthly budgets",
+        description="About {{ $value | humanize }} holds expired or charges never came to the ledger; budgets may refuse too early or too late.",
+    )
+
+
+def engine_time_rules(promises: Promises) -> Iterator[Alert]:
+    """Engine time has an owner, and the step model that splits it fits."""
+    ledger = promises.ledger
+    stalled = total(names.SYSTEM_TIME, "engine", duration(ledger.stall_window), 'cause="stall"')
+    yield _alert(
+        name="LoraEngineTimeUnattributed",
+        promise="attribution",
+        expr=f"{owner_share(promises, TimeOwner.UNATTRIBUTED)} > {ledger.unattributed:f}",
+        for_=ledger.engine_time_for,
+        summary="{{ $value | humanizePercentage }} of the busy time of engine {{ $labels.engine }} has no owner",
+        description=f"Less than {percent(ledger.unattributed)} is promised; the rest is cost that no tenant and no cause explains.",
+        labels={"owner": TimeOwner.UNATTRIBUTED.value},
+    )
+    yield _alert(
+        name="LoraEngineTimeSystemHigh",
+        promise="attribution",
+        expr=f"{owner_share(promises, TimeOwner.SYSTEM)} > {ledger.system:f}",
+        for_=ledger.engine_time_for,
+        summary="{{ $value | humanizePercentage }} of the busy time of engine {{ $labels.engine }} is system time",
+        description=f"Engine loop, empty steps and stalls should stay below {percent(ledger.system)}; the provider carries them.",
+        labels={"owner": TimeOwner.SYSTEM.value},
+    )
+    yield _alert(
+        name="LoraEngineStall",
+        promise="attribution",
+        expr=f"{stalled} > {ledger.stall_seconds:f}",
+        summary="Engine {{ $labels.engine }} stood still for {{ $value | humanizeDuration }}",
+        description="Steps took more than three times what their rows explain. Nobody is charged for the rest, but everybody waited.",
+    )
+    yield _alert(
+        name="LoraStepModelDrift",
+        promise="attribution",
+        expr=f"{model_drift(promises)} > {ledger.drift:f}",
+        for_=ledger.engine_time_for,
+        summary="The step model of engine {{ $labels.engine }} is off by {{ $value | humanizePercentage }}",
+        description=f"Steps are split among tenants by a profile that no longer fits; {percent(ledger.drift)} is the limit. Fit it again.",
+    )
+
+
+def label_rules(promises: Promises) -> Iterator[Alert]:
+    """Label values stay within their bounds."""
+    yield _alert(
+        name="LoraLabelOverflow",
+        promise="labels",
+        expr=_counted(names.LABEL_OVERFLOW, promises.ledger.overflow_window),
+        summary="Values of label {{ $labels.label }} are folded into `other`",
+        description="About {{ $value | humanize }} observations of {{ $labels.instance }} lost their own label; alerts by tenant do not see them.",
+    )

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from alerts.adapter_rules import ADAPTER_RULES
+from alerts.adapter_rules import adapter_rules
 from alerts.expressions import duration
-from alerts.fleet_rules import FLEET_RULES
+from alerts.fleet_rules import engine_rules, memory_rules
 from alerts.links import DEFAULT_LINKS, Links
 from alerts.metrics_used import families
 from alerts.model import Alert, Group, Recording
-from alerts.money_rules import MONEY_RULES
+from alerts.money_rules import money_rules
 from alerts.promises import DEFAULT, Promises
-from alerts.record_rules import RECORD_RULES
-from alerts.rows import rendered
-from alerts.tenant_rules import TENANT_RULES
+from alerts.record_rules import engine_time_rules, label_rules, record_rules
+from alerts.tenant_rules import budget_rules, latency_rules, recordings, slo_rules
 
-GROUPS: Final = (TENANT_RULES, FLEET_RULES, ADAPTER_RULES, RECORD_RULES, MONEY_RULES)
+_GROUPS: Final[dict[str, tuple[Callable[[Promises], Iterable[Recording | Alert]], ...]]] = {
+    "loraledger-tenants": (recordings, latency_rules, budget_rules, slo_rules),
+    "loraledger-fleet": (memory_rules, engine_rules),
+    "loraledger-adapters": (adapter_rules,),
+    "loraledger-records": (record_rules, engine_time_rules, label_rules),
+    "loraledger-money": (money_rules,),
+}
+"""Each group's name and what yields its rules, in the order in which Prometheus evaluates them. To add a rule, yield it there."""
 SERVICE: Final = "loraledger"
 """Label on every alert, for an Alertmanager that others share."""
 
@@ -24,7 +31,9 @@ SERVICE: Final = "loraledger"
 def groups(promises: Promises = DEFAULT) -> tuple[Group, ...]:
     """Every rule group; raises PromiseNotMeasured when a threshold is not a bucket bound."""
     promises.check()
-    return tuple(rendered(group, promises) for group in GROUPS)
+    return tuple(
+        Group(name, tuple(rule for rules in makers for rule in rules(promises))) for name, makers in _GROUPS.items()
+    )
 
 
 def alerts(promises: Promises = DEFAULT) -> tuple[Alert, ...]:

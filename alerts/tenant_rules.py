@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
 from decimal import Decimal
+from functools import partial
 from typing import Final
 
-from alerts.burn_rate import BurnWindow
 from alerts.expressions import above, duration, increase, percent, share, total
 from alerts.links import TENANTS
-from alerts.model import Alert
-from alerts.promises import Latency, Promises
-from alerts.rows import AlertRow, GroupRows, RecordingRow
+from alerts.model import Alert, Recording
+from alerts.promises import BurnWindow, Latency, Promises, Severity
 from telemetry import names
 
 REQUESTS: Final = "tenant:slo_requests:rate5m"
@@ -25,6 +24,8 @@ SLO: Final = "tenant:slo_seconds:max"
 """The promise in seconds; one series per tenant, however many gateways export it."""
 _SLO_RATIO: Final = names.SLO_RATIO_HIST
 _REAL: Final = f'tenant!~"{names.OTHER}|unauthenticated"'
+
+_alert = partial(Alert, board=TENANTS, variable="tenant")
 
 
 def judged_share(latency: Latency, bound: Decimal) -> str:
@@ -43,41 +44,45 @@ def judged_share(latency: Latency, bound: Decimal) -> str:
     return f"{busy}\nor\n{quiet}\n  * {still}"
 
 
-def _late(bound: Decimal) -> str:
-    return f"Tenant {{{{ $labels.tenant }}}}: P99 latency is above {bound} x its SLO"
+def recordings(promises: Promises) -> Iterator[Recording]:
+    """What the alerts below and the boards read."""
+    bound, window, latency = promises.budget.bound, duration(promises.budget.rate_window), promises.latency
+    yield Recording(SLO, f"max by (tenant) ({names.SLO_SECONDS.name})")
+    yield Recording(REQUESTS, total(_SLO_RATIO, "tenant", window, how="rate"))
+    yield Recording(ABOVE_SLO, above(_SLO_RATIO, bound, "tenant", window, how="rate"))
+    yield Recording(SHARE_YELLOW, judged_share(latency, latency.yellow))
+    yield Recording(SHARE_RED, judged_share(latency, latency.red))
 
 
-def _late_share(latency: Latency, bound: Decimal) -> str:
-    return (
-        f"{{{{ $value | humanizePercentage }}}} of the requests of tenant {{{{ $labels.tenant }}}} took longer than {bound} x the promised "
-        f"time or failed; {percent(latency.share)} may."
+def latency_rules(promises: Promises) -> Iterator[Alert]:
+    """The P99 promise: yellow opens a ticket, red pages."""
+    latency = promises.latency
+    rows: tuple[tuple[str, Severity, str, Decimal, int], ...] = (
+        ("LoraTenantLatencyYellow", "warning", SHARE_YELLOW, latency.yellow, latency.yellow_for),
+        ("LoraTenantLatencyRed", "critical", SHARE_RED, latency.red, latency.red_for),
     )
+    for name, severity, recorded, bound, for_ in rows:
+        yield _alert(
+            name=name,
+            promise="latency",
+            severity=severity,
+            expr=f"{recorded} > {latency.share:f}",
+            for_=for_,
+            summary=f"Tenant {{{{ $labels.tenant }}}}: P99 latency is above {bound} x its SLO",
+            description=(
+                f"{{{{ $value | humanizePercentage }}}} of the requests of tenant {{{{ $labels.tenant }}}} took longer than {bound} x the promised "
+                f"time or failed; {percent(latency.share)} may."
+            ),
+        )
 
 
-def _without_slo(promises: Promises) -> str:
-    # Of gateways that still answer: one that is gone takes its SLOs along at once, its requests only after the window.
-    requests = increase(names.REQUESTS.name, duration(promises.ledger.slo_missing_window), _REAL)
-    return f"sum by (tenant) ({requests} and {names.REQUESTS.name}) > 0\nunless on (tenant) {names.SLO_SECONDS.name}"
-
-
-@dataclass(frozen=True, slots=True)
-class BurnRows:
-    """The error budget's alerts: one rule for each pair of windows in `Budget.rows`, told apart by the label `window`."""
-
-    fast: str
-    """Name of the alerts that page."""
-    slow: str
-    """Name of those that open a ticket."""
-
-    def rules(self, promises: Promises) -> tuple[Alert, ...]:
-        """In the order of `Budget.rows`."""
-        return tuple(self._alert(promises, row) for row in promises.budget.rows)
-
-    def _alert(self, promises: Promises, row: BurnWindow) -> Alert:
-        budget, window = promises.budget, duration(row.long)
-        days = f"{(30 / row.factor).quantize(Decimal('0.1')).normalize():f}"
-        return Alert(
-            name=self.fast if row.severity == "critical" else self.slow,
+def budget_rules(promises: Promises) -> Iterator[Alert]:
+    """The error budget: one rule for each pair of windows in `Budget.rows`, told apart by the label `window`."""
+    budget = promises.budget
+    for row in budget.rows:
+        window, days = duration(row.long), f"{(30 / row.factor).quantize(Decimal('0.1')).normalize():f}"
+        yield _alert(
+            name="LoraErrorBudgetBurnFast" if row.severity == "critical" else "LoraErrorBudgetBurnSlow",
             promise="budget",
             severity=row.severity,
             expr=_burning(promises, row),
@@ -87,8 +92,6 @@ class BurnRows:
                 f"{{{{ $value | humanizePercentage }}}} of the requests of tenant {{{{ $labels.tenant }}}} over {window} were slower than the "
                 f"SLO or failed; at this pace the 30-day budget of {percent(budget.share)} is gone in {days} days."
             ),
-            board=TENANTS,
-            variable="tenant",
             labels={"window": window},
         )
 
@@ -107,64 +110,31 @@ def _burning(promises: Promises, row: BurnWindow) -> str:
     return f"{bad_share(row.long)} > {threshold}\nand {bad_share(row.short)} > {threshold}\nand {seen} >= {budget.min_requests}"
 
 
-TENANT_RULES: Final = GroupRows(
-    "loraledger-tenants",
-    (
-        RecordingRow(SLO, f"max by (tenant) ({names.SLO_SECONDS.name})"),
-        RecordingRow(REQUESTS, lambda p: total(_SLO_RATIO, "tenant", duration(p.budget.rate_window), how="rate")),
-        RecordingRow(
-            ABOVE_SLO,
-            lambda p: above(_SLO_RATIO, p.budget.bound, "tenant", duration(p.budget.rate_window), how="rate"),
+def slo_rules(promises: Promises) -> Iterator[Alert]:
+    """Every tenant that is served has one SLO, the same at every gateway."""
+    ledger = promises.ledger
+    yield _alert(
+        name="LoraTenantWithoutSlo",
+        promise="slo-known",
+        expr=_without_slo(promises),
+        for_=ledger.slo_for,
+        summary="Tenant {{ $labels.tenant }} sends requests but has no SLO",
+        description=(
+            f"{{{{ $value | humanize }}}} requests in {duration(ledger.slo_missing_window)} are judged by no promise: "
+            "no latency alert can fire for this tenant."
         ),
-        RecordingRow(SHARE_YELLOW, lambda p: judged_share(p.latency, p.latency.yellow)),
-        RecordingRow(SHARE_RED, lambda p: judged_share(p.latency, p.latency.red)),
-        AlertRow(
-            name="LoraTenantLatencyYellow",
-            promise="latency",
-            severity="warning",
-            expr=lambda p: f"{SHARE_YELLOW} > {p.latency.share:f}",
-            for_=lambda p: p.latency.yellow_for,
-            summary=lambda p: _late(p.latency.yellow),
-            description=lambda p: _late_share(p.latency, p.latency.yellow),
-            board=TENANTS,
-            variable="tenant",
-        ),
-        AlertRow(
-            name="LoraTenantLatencyRed",
-            promise="latency",
-            severity="critical",
-            expr=lambda p: f"{SHARE_RED} > {p.latency.share:f}",
-            for_=lambda p: p.latency.red_for,
-            summary=lambda p: _late(p.latency.red),
-            description=lambda p: _late_share(p.latency, p.latency.red),
-            board=TENANTS,
-            variable="tenant",
-        ),
-        BurnRows(fast="LoraErrorBudgetBurnFast", slow="LoraErrorBudgetBurnSlow"),
-        AlertRow(
-            name="LoraTenantWithoutSlo",
-            promise="slo-known",
-            severity="warning",
-            expr=_without_slo,
-            for_=lambda p: p.ledger.slo_for,
-            summary="Tenant {{ $labels.tenant }} sends requests but has no SLO",
-            description=lambda p: (
-                f"{{{{ $value | humanize }}}} requests in {duration(p.ledger.slo_missing_window)} are judged by no promise: "
-                "no latency alert can fire for this tenant."
-            ),
-            board=TENANTS,
-            variable="tenant",
-        ),
-        AlertRow(
-            name="LoraTenantSloDisagrees",
-            promise="slo-known",
-            severity="warning",
-            expr=f"max by (tenant) ({names.SLO_SECONDS.name}) - min by (tenant) ({names.SLO_SECONDS.name}) > 0",
-            for_=lambda p: p.ledger.slo_for,
-            summary="Gateways disagree about the SLO of tenant {{ $labels.tenant }}",
-            description="The gateways' SLOs for this tenant lie {{ $value | humanizeDuration }} apart: one of them runs an old catalog.",
-            board=TENANTS,
-            variable="tenant",
-        ),
-    ),
-)
+    )
+    yield _alert(
+        name="LoraTenantSloDisagrees",
+        promise="slo-known",
+        expr=f"max by (tenant) ({names.SLO_SECONDS.name}) - min by (tenant) ({names.SLO_SECONDS.name}) > 0",
+        for_=ledger.slo_for,
+        summary="Gateways disagree about the SLO of tenant {{ $labels.tenant }}",
+        description="The gateways' SLOs for this tenant lie {{ $value | humanizeDuration }} apart: one of them runs an old catalog.",
+    )
+
+
+def _without_slo(promises: Promises) -> str:
+    # Of gateways that still answer: one that is gone takes its SLOs along at once, its requests only after the window.
+    requests = increase(names.REQUESTS.name, duration(promises.ledger.slo_missing_window), _REAL)
+    return f"sum by (tenant) ({requests} and {names.REQUESTS.name}) > 0\nunless on (tenant) {names.SLO_SECONDS.name}"

@@ -37,16 +37,6 @@ def files() -> dict[str, str]:
     return written
 
 
-def generate(directory: Path = GENERATED) -> list[Path]:
-    """Write every file below `directory`, made if missing; returns their paths."""
-    return generated_files.write(directory, files())
-
-
-def stale(directory: Path = GENERATED) -> list[Path]:
-    """Files below `directory` that differ from what would be written now, missing ones included."""
-    return generated_files.stale(directory, files())
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line; with `--check` nothing is written and the exit code is 1 when a file is out of date."""
     parser = argparse.ArgumentParser(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from alerts.generated_files import stale, write
 from loraledger import console
 
 Check = Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 when a file is out of step.")]
@@ -21,30 +23,23 @@ def register(app: typer.Typer) -> None:
 
 def dashboards(check: Check = False, out: Out = None) -> None:
     """Write the Grafana boards and their provisioning."""
-    from dashboards import generate
+    from dashboards.generate import GENERATED, files
 
-    _write(
-        "dashboards",
-        generate.stale(out or generate.GENERATED) if check else generate.generate(out or generate.GENERATED),
-        check,
-    )
+    _write("dashboards", out or GENERATED, files(), check)
 
 
 def alerts(check: Check = False, out: Out = None) -> None:
     """Write Prometheus rules and the Alertmanager configuration."""
-    from alerts import generate
+    from alerts.generate import GENERATED, files
 
-    _write(
-        "alerts",
-        generate.stale(out or generate.GENERATED) if check else generate.generate(out or generate.GENERATED),
-        check,
-    )
+    _write("alerts", out or GENERATED, files(), check)
 
 
-def _write(what: str, files: list[Path], check: bool) -> None:
-    if check and files:
-        raise console.fail(f"{', '.join(map(str, files))} out of step; run make generate")
-    if check:
+def _write(what: str, directory: Path, files: Mapping[str, str], check: bool) -> None:
+    if not check:
+        for file in write(directory, files):
+            console.out.print(str(file))
+    elif outdated := stale(directory, files):
+        raise console.fail(f"{', '.join(map(str, outdated))} out of step; run make generate")
+    else:
         console.out.print(f"{what}: generated files are in step")
-    for file in () if check else files:
-        console.out.print(str(file))

@@ -3,11 +3,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import pytest
 
-from alerts.promises import DEFAULT
+from alerts.promises import DAY, DEFAULT
 from alerts.routing import alertmanager
 from alerts.rules import recorded_names, rule_file
 
@@ -50,3 +51,19 @@ def test_faster_rules_are_the_same_rules() -> None:
 def test_a_clock_too_fast_for_its_scrapes_is_refused() -> None:
     with pytest.raises(ValueError, match="hold too few scrapes"):
         DEFAULT.compressed(120)
+
+
+def test_the_rows_spend_what_the_workbook_says_of_a_thirty_day_budget() -> None:
+    assert [Fraction(row.factor) * row.long / (30 * DAY) for row in DEFAULT.budget.rows] == [
+        Fraction(2, 100),
+        Fraction(5, 100),
+        Fraction(1, 10),
+        Fraction(1, 10),
+    ]
+    assert all(row.short * 12 == row.long for row in DEFAULT.budget.rows)
+
+
+def test_thresholds_are_exact_decimals() -> None:
+    assert [row.threshold(DEFAULT.budget.share) for row in DEFAULT.budget.rows] == list(
+        map(Decimal, ("0.144", "0.06", "0.03", "0.01"))
+    )

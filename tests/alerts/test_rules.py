@@ -6,7 +6,8 @@ from decimal import Decimal
 
 import pytest
 
-from alerts.links import BOARDS, Links
+from alerts.links import BOARDS, FLEET, Links
+from alerts.model import Alert
 from alerts.promises import DEFAULT, PromiseNotMeasured, Promises
 from alerts.rules import alerts, groups, metric_names_used, recorded_names, rule_file
 from telemetry import names
@@ -37,6 +38,39 @@ def test_every_alert_is_complete_and_no_label_carries_a_value() -> None:
         assert any(board.uid in rule["annotations"]["dashboard_url"] for board in BOARDS)
         for text in (rule["annotations"]["summary"], rule["annotations"]["description"]):
             assert not re.search(r"\$value\s*}}", text), "values are humanized"
+
+
+def test_thresholds_are_those_of_the_promises() -> None:
+    memory = next(alert for alert in alerts(DEFAULT) if alert.name == "LoraGpuMemoryCritical")
+    assert memory == Alert(
+        name="LoraGpuMemoryCritical",
+        promise="memory",
+        severity="critical",
+        expr="lora_memory_utilization_ratio > 0.95",
+        for_=120,
+        summary="GPU {{ $labels.gpu }} uses {{ $value | humanizePercentage }} of its memory budget",
+        description=memory.description,
+        board=FLEET,
+    )
+    assert "of the engine's budget; 80 % to 92 % is healthy." in memory.description
+    assert memory in groups(DEFAULT)[1].rules
+    faster = alerts(DEFAULT.compressed(60))
+    assert [alert.for_ for alert in faster if alert.name == memory.name] == [2]
+
+
+def test_a_rule_is_a_ticket_at_once_unless_it_says_otherwise() -> None:
+    stall = next(alert for alert in alerts() if alert.name == "LoraEngineStall")
+    assert (stall.severity, stall.for_, stall.variable, stall.labels) == ("warning", 0, None, {})
+
+
+def test_each_pair_of_windows_of_the_error_budget_is_an_alert_of_its_own() -> None:
+    made = [alert for alert in alerts(Promises()) if "window" in alert.labels]
+    assert [(alert.name, alert.labels["window"], alert.for_) for alert in made] == [
+        ("LoraErrorBudgetBurnFast", "1h", 120),
+        ("LoraErrorBudgetBurnFast", "6h", 900),
+        ("LoraErrorBudgetBurnSlow", "1d", 3600),
+        ("LoraErrorBudgetBurnSlow", "3d", 10800),
+    ]
 
 
 def test_one_rule_serves_all_tenants() -> None:
