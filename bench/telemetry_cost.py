@@ -35,7 +35,7 @@ from loraledger.load import drive
 from loraledger.recording import read_recording
 from loraledger.traffic import calls
 from serving.attempt.catalog_source import CatalogSource
-from serving.attempt.clock import Clock
+from serving.attempt.limits import Clock
 from serving.engine.door import AdapterFiles
 from serving.gateway.build import Gateway, build_gateway
 from telemetry.engine_time import Opened
@@ -110,7 +110,7 @@ def events_off() -> Iterator[None]:
     """The lines that the gateway itself writes for the spool are telemetry as well."""
     nothing: Any = lambda *args: ""  # noqa: E731
     with (
-        patch("serving.attempt.lines.event_line", nothing),
+        patch("serving.attempt.telling.event_line", nothing),
         patch.object(Opened, "to_json", nothing),
         patch.object(RouteRecord, "to_json", nothing),
     ):

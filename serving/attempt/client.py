@@ -1,4 +1,7 @@
-"""The client's side of one request: its body, whether it is still there, and whether it takes its reply."""
+"""The client's side of one request: its body, whether it is still there, and whether it takes its reply.
+
+Work that grows with what a client sent is done beside the event loop, so that no request holds up the others: `offload`.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, ParamSpec, TypeVar
 
 from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope, Send
@@ -17,6 +20,10 @@ from serving.protocol.errors import ClientGone, too_large, too_slow
 
 ABORT: Final = "loraledger.abort"
 """Name of the ASGI extension that closes the connection at once, unsent bytes and all; its value is a function."""
+SMALL: Final = 16_384
+"""Characters or bytes that are worked through sooner than a thread is called."""
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,3 +161,10 @@ def declared_length(headers: Headers) -> int | None:
     """How long the request's body is said to be; None where it is not, or not in a number."""
     value = headers.get("content-length", "")
     return int(value) if value.isdecimal() and len(value) < 20 else None
+
+
+async def offload(size: int, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+    """What `work` makes of input of that size, in a thread unless it is small."""
+    if size <= SMALL:
+        return work(*args, **kwargs)
+    return await asyncio.to_thread(work, *args, **kwargs)

@@ -6,15 +6,14 @@ import asyncio
 import logging
 from concurrent.futures import Future
 
-from serving.attempt import spans
+from serving.attempt import telling
 from serving.attempt.answer import Answer
 from serving.attempt.attempt import Attempt
 from serving.attempt.engine_work import engine_work
-from serving.attempt.guard import guarded
-from serving.attempt.lines import route_line
 from serving.attempt.measures import observe
 from serving.attempt.record import usage_record
 from serving.attempt.services import Services
+from serving.attempt.telling import guarded, route_line
 from serving.metering.accounting import Measured
 from telemetry.usage import ErrorType, Status, UsageRecord
 
@@ -56,7 +55,7 @@ def _book(services: Services, attempt: Attempt, key: str, record: UsageRecord, m
         if (line := route_line(attempt)) is not None:
             services.spool.append(line)
     try:
-        spans.describe(attempt, record, meter)
+        telling.describe(attempt, record, meter)
     except Exception as error:
         services.tracing.count_failure(error)
     durable = attempt.trace.close(record, facts.http_status, record.finished_ns or facts.arrival_ns)

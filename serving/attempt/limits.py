@@ -1,7 +1,9 @@
-"""How much and how long the gateway allows."""
+"""How much and how long the gateway allows, and where its time comes from."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -39,3 +41,11 @@ class Limits:
         """Longer than any attempt lasts after its admission: a budget's hold that is older belongs to none."""
         engine = self.engine_s + 2 * self.abort_grace_s
         return self.room_s + engine + self.meter_s + self.durable_s + self.hold_grace_s
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """`utc_ns` names instants, `mono_ns` measures: durations never depend on a step of the wall clock."""
+
+    utc_ns: Callable[[], int] = time.time_ns
+    mono_ns: Callable[[], int] = time.monotonic_ns

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from catalog.durations import SECOND_NS
 from catalog.model import Catalog, Engine, Quotas, Tenant
-from serving.attempt.clock import Clock
+from serving.attempt.limits import Clock
 from serving.attempt.snapshot import SnapshotFile
 from serving.policy import admission
 from serving.policy.admission import Ask, Demand, Load, Misfit

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from catalog.durations import SECOND_NS
 from telemetry.usage import ErrorType, Status, UsageRecord
@@ -72,6 +72,10 @@ class Facts:
         return self.adapter or self.base_model
 
 
+_SAME: Final = {field.name for field in fields(Facts)} & set(UsageRecord.__struct_fields__)
+"""What both call by one name is the same."""
+
+
 def usage_record(facts: Facts, meter: Measured | None, computed: bool) -> UsageRecord:
     """The record of an ended attempt.
 
@@ -80,52 +84,37 @@ def usage_record(facts: Facts, meter: Measured | None, computed: bool) -> UsageR
     """
     assert facts.finished_ns is not None
     assert facts.status is not None
-    inputs: int | None
-    cached: int | None
-    outputs: int | None
-    queue: int | None = None
+    told: dict[str, Any] = {name: getattr(facts, name) for name in _SAME}
+    told["error_type"] = facts.error_type or _late(facts)
+    if not facts.routed:
+        told |= dict.fromkeys(("engine", "gpu_type", "gpu_count"))
     if meter is not None:
-        inputs, cached, outputs = meter.input_tokens, meter.cached_tokens, meter.output_tokens
-        if meter.first_scheduled_ns is not None:
-            queue = max(0, meter.first_scheduled_ns - meter.entered_ns)
+        told |= _measured(meter)
     elif computed:
-        inputs, cached, outputs = facts.input_tokens, facts.cached_tokens, facts.output_tokens
+        told["output_tokens_computed"] = facts.output_tokens
     else:
-        inputs, cached, outputs = None, None, 0
-    return UsageRecord(
-        emitter=facts.emitter,
-        seq=facts.seq,
-        request_id=facts.request_id,
-        tenant=facts.tenant,
-        attempt=facts.tries,
-        arrival_ns=facts.arrival_ns,
-        finished_ns=facts.finished_ns,
-        status=facts.status,
-        trace_id=facts.trace_id,
-        adapter=facts.adapter,
-        adapter_hash=facts.adapter_hash,
-        base_model=facts.base_model,
-        engine=facts.engine if facts.routed else None,
-        gpu_type=facts.gpu_type if facts.routed else None,
-        gpu_count=facts.gpu_count if facts.routed else None,
-        route_policy=facts.route_policy,
-        route_rule=facts.route_rule,
-        route_reason=facts.route_reason,
-        admitted_ns=facts.admitted_ns,
-        first_token_ns=facts.first_token_ns,
-        error_type=facts.error_type or _late(facts),
-        http_status=facts.http_status,
-        input_tokens=inputs,
-        cached_tokens=cached,
-        output_tokens_computed=outputs,
-        output_tokens_delivered=facts.delivered,
-        preemptions=meter.preemptions if meter is not None else None if computed else 0,
-        queue_ns=queue,
-        route_ns=facts.route_ns,
-        slices=meter.slices if meter is not None else None if computed else (),
-        method=meter.method if meter is not None else None,
-        profile=meter.profile if meter is not None else None,
-    )
+        told |= {
+            "input_tokens": None,
+            "cached_tokens": None,
+            "output_tokens_computed": 0,
+            "preemptions": 0,
+            "slices": (),
+        }
+    return UsageRecord(**told, attempt=facts.tries, output_tokens_delivered=facts.delivered)
+
+
+def _measured(meter: Measured) -> dict[str, Any]:
+    begun = meter.first_scheduled_ns
+    return {
+        "input_tokens": meter.input_tokens,
+        "cached_tokens": meter.cached_tokens,
+        "output_tokens_computed": meter.output_tokens,
+        "preemptions": meter.preemptions,
+        "queue_ns": None if begun is None else max(0, begun - meter.entered_ns),
+        "slices": meter.slices,
+        "method": meter.method,
+        "profile": meter.profile,
+    }
 
 
 def _late(facts: Facts) -> ErrorType | None:

@@ -16,7 +16,7 @@ from typing import Final
 
 from catalog.model import Adapter
 from serving.attempt.adapter_shelf import AdapterShelf
-from serving.attempt.clock import Clock
+from serving.attempt.limits import Clock
 from serving.engine.door import AdapterFiles, EngineDoor, LoadTiming
 from serving.errors import AdapterLoadFailed, EngineError
 from serving.policy.residency import EVICT, HIT, MISS, Resident, victim

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from catalog.model import Engine
-from serving.attempt.clock import Clock
+from serving.attempt.limits import Clock
 from serving.attempt.quotas import TenantQuotas
 from serving.attempt.residency_door import ResidencyDoor
 from serving.engine.door import EngineDoor

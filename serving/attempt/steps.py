@@ -14,15 +14,14 @@ from catalog.model import Adapter, Catalog, Tenant
 from serving.attempt.answer import Answer
 from serving.attempt.attempt import Attempt
 from serving.attempt.catalog_source import View
-from serving.attempt.client import Client, declared_length
+from serving.attempt.client import Client, declared_length, offload
 from serving.attempt.counting import given_tokens, prompt_tokens
 from serving.attempt.engine_call import call_engine, engine_scope
 from serving.attempt.limits import Limits
-from serving.attempt.offload import offload
 from serving.attempt.quotas import counts_tokens
 from serving.attempt.residency_door import TierBusy
 from serving.attempt.services import Services
-from serving.attempt.spans import traceparent
+from serving.attempt.telling import traceparent
 from serving.attempt.verdict import refusal_of
 from serving.errors import EngineDown, EngineError
 from serving.policy.admission import Demand

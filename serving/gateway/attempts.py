@@ -18,12 +18,11 @@ from serving.attempt.attempt import Attempt
 from serving.attempt.catalog_source import View
 from serving.attempt.client import Client
 from serving.attempt.closing import close
-from serving.attempt.guard import guarded
 from serving.attempt.limits import Limits
-from serving.attempt.lines import opened_line
 from serving.attempt.record import Facts
 from serving.attempt.services import Services
 from serving.attempt.steps import Steps
+from serving.attempt.telling import guarded, opened_line
 from serving.protocol import errors
 from serving.protocol.errors import ClientGone, Refusal
 from serving.protocol.operations import OPERATIONS

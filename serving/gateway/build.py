@@ -12,8 +12,7 @@ from typing import Any, Final
 from catalog.durations import SECOND_NS
 from catalog.model import Adapter, Catalog
 from serving.attempt.catalog_source import CatalogSource, View
-from serving.attempt.clock import Clock
-from serving.attempt.limits import Limits
+from serving.attempt.limits import Clock, Limits
 from serving.attempt.quotas import TenantQuotas
 from serving.attempt.residency_door import ResidencyDoor
 from serving.attempt.services import Services

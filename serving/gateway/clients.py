@@ -8,8 +8,8 @@ from collections.abc import Callable
 from starlette.types import Receive, Scope, Send
 
 from serving.attempt.client import Client, Patience, abort_of
-from serving.attempt.guard import guarded
 from serving.attempt.limits import Limits
+from serving.attempt.telling import guarded
 from telemetry.metrics import Metrics
 from telemetry.names import CONNECTIONS_CLOSED
 

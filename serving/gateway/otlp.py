@@ -17,8 +17,7 @@ from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
 from serving.attempt.client import Client, declared_length
-from serving.attempt.clock import Clock
-from serving.attempt.limits import Limits
+from serving.attempt.limits import Clock, Limits
 from serving.gateway.replies import reply
 from serving.protocol.errors import ClientGone, Refusal
 from telemetry.errors import LineInvalid, SpoolWriteFailed

@@ -18,10 +18,9 @@ from starlette.types import Message, Scope
 
 from catalog.model import Tenant
 from serving.attempt.catalog_source import View
-from serving.attempt.client import Client, declared_length
+from serving.attempt.client import Client, declared_length, offload
 from serving.attempt.engine_call import call_engine, engine_scope
 from serving.attempt.limits import Limits
-from serving.attempt.offload import offload
 from serving.engine.door import EngineDoor
 from serving.gateway.replies import reply
 from serving.gateway.routes import COUNT, VERSION

@@ -11,7 +11,7 @@ from starlette.types import Scope
 
 from catalog.durations import MINUTE_NS
 from serving.attempt.attempt import Attempt
-from serving.attempt.guard import guarded
+from serving.attempt.telling import guarded
 from serving.gateway.addresses import neighbourhood
 from serving.policy.admission import Bucket
 from serving.protocol import errors

@@ -16,8 +16,7 @@ from starlette.types import Message, Scope
 
 from catalog.model import Adapter
 from serving.attempt.catalog_source import CatalogSource
-from serving.attempt.clock import Clock
-from serving.attempt.limits import Limits
+from serving.attempt.limits import Clock, Limits
 from serving.engine.door import AdapterFiles
 from serving.errors import AdapterLoadFailed
 from serving.gateway.build import Gateway, build_gateway

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from catalog.load import parse
-from serving.attempt.clock import Clock
-from serving.attempt.limits import Limits
+from serving.attempt.limits import Clock, Limits
 from serving.attempt.quotas import TenantQuotas
 from serving.attempt.snapshot import SnapshotFile
 from serving.policy import budgets

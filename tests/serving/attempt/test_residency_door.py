@@ -17,8 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catalog.model import Adapter
-from serving.attempt.clock import Clock
-from serving.attempt.limits import Limits
+from serving.attempt.limits import Clock, Limits
 from serving.attempt.residency_door import ResidencyDoor, TierBusy
 from serving.engine.door import AdapterFiles, EngineDoor, LoadTiming
 from telemetry.engine_time import LoadCause

@@ -175,11 +175,11 @@ def test_ten_thousand_label_values_neither_grow_a_scrape_nor_slow_it(run_bench: 
     [
         "telemetry.metrics.Metrics.add",
         "telemetry.metrics.Metrics.observe",
-        "serving.attempt.spans.describe",
+        "serving.attempt.telling.describe",
         "telemetry.tracing.AttemptTrace.child",
         "telemetry.tracing.AttemptTrace.set",
         "opentelemetry.sdk.trace.Tracer.start_span",
-        "serving.attempt.lines.RouteRecord",
+        "serving.attempt.telling.RouteRecord",
         "serving.attempt.residency_door.ResidencyDoor.release",
         "serving.attempt.quotas.TenantQuotas.settle",
     ],

@@ -1,15 +1,70 @@
-"""From an attempt to the spans of its trace."""
+"""What is told of an attempt beside its record and its metrics: the spool's lines, the spans of its trace. Telling must not hurt it."""
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from catalog.durations import SECOND_NS
 from serving.attempt.attempt import Attempt
-from serving.attempt.guard import guarded
 from serving.metering.accounting import Measured
-from telemetry.names import Attr, SpanName
+from telemetry.engine_time import Opened
+from telemetry.names import Attr, EventName, SpanName
+from telemetry.otlp import event_line
+from telemetry.routes import RouteRecord
 from telemetry.usage import UsageRecord
+
+log = logging.getLogger(__name__)
+
+
+class guarded:
+    """An exception inside goes no further: it is logged with `what` it cost, in which `args` are filled in."""
+
+    __slots__ = ("_args", "_what")
+
+    def __init__(self, what: str, *args: object) -> None:
+        self._what, self._args = what, args
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
+        if error is None or not isinstance(error, Exception):
+            return False
+        log.error(self._what, *self._args, exc_info=error)
+        return True
+
+
+def opened_line(attempt: Attempt) -> str:
+    """An attempt of that number is under way, whatever becomes of it."""
+    facts = attempt.facts
+    opened = Opened(
+        emitter=facts.emitter,
+        seq=facts.seq,
+        request_id=facts.request_id,
+        tenant=facts.tenant,
+        arrival_ns=facts.arrival_ns,
+        trace_id=facts.trace_id,
+        engine=facts.engine,
+    )
+    return event_line(EventName.OPENED, opened.to_json(), facts.arrival_ns, {}, facts.emitter, facts.seq)
+
+
+def route_line(attempt: Attempt) -> str | None:
+    """The attempt's line of the decision log; None when it was never routed."""
+    facts = attempt.facts
+    if attempt.asked is None or facts.route_policy is None:
+        return None
+    route = RouteRecord(
+        asked=attempt.asked,
+        adapter=facts.adapter,
+        rule=facts.route_rule,
+        policy=facts.route_policy,
+        engine=facts.engine,
+        reason=facts.route_reason or "client_abort",
+    )
+    at_ns = facts.arrival_ns + (facts.route_ns or 0)
+    return event_line(EventName.ROUTE, route.to_json(), at_ns, {}, facts.emitter, facts.seq)
 
 
 def traceparent(attempt: Attempt) -> str:
