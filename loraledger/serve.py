@@ -147,7 +147,7 @@ def _say_where(listener: socket.socket, settings: Settings, progress: Callable[[
 
 
 def _record(spool: Spool, value: EngineValue) -> None:
-    spool.append(engine_line(value))
+    spool.note(engine_line(value))
 
 
 def step_profile(engine: Engine, base_model: BaseModelSpec, progress: Callable[[str], None]) -> StepModel:

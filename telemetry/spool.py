@@ -1,7 +1,7 @@
 """The spool: lines that are on disk before anybody is told so. Needs nothing but a directory.
 
-One thread writes. Lines that arrive while it syncs share the next sync (group commit). A disk that refuses makes the
-caller's future fail at once, so that a request can go on; the line stays in bounded memory and is written, in order,
+One thread writes. It syncs as soon as somebody waits for a line and it is free, and lines that arrive meanwhile share the
+next sync (group commit); lines that nobody waits for go with the next one. A disk that refuses makes the caller's future fail at once, so that a request can go on; the line stays in bounded memory and is written, in order,
 when the disk is back. A line is written twice only when the disk also refused to take a half-written batch back.
 """
 
@@ -31,14 +31,15 @@ _BATCH_BYTES: Final = 4 << 20
 class _Line(NamedTuple):
     data: bytes
     future: Future[None] | None
-    """None once the future has failed: nobody waits for this line, but it is still owed to the disk."""
+    """None when nobody waits for this line, or not any longer since the future has failed: it is still owed to the disk."""
 
 
 class Spool:
     """Appends lines durably to `spool-<utc ns>-<pid>.jsonl` files in `directory`; safe to use from any thread.
 
-    Two syncs are at least `commit_interval_s` apart, so a line is durable after at most that plus one sync. A file is
-    left for a new one before it would pass `rotate_bytes` (one longer line has a file to itself). At most `buffer_bytes` of lines wait in memory.
+    A line that is waited for (`append`) is durable after the sync that is under way, if any, and its own; one that nobody
+    waits for (`note`) after at most `linger_s` more. A file is left for a new one before it would pass `rotate_bytes` (one
+    longer line has a file to itself). At most `buffer_bytes` of lines wait in memory.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class Spool:
         directory: Path,
         *,
         rotate_bytes: int = 64 << 20,
-        commit_interval_s: float = 0.005,
+        linger_s: float = 0.005,
         buffer_bytes: int = 64 << 20,
         retry_s: float = 0.5,
         clock: Callable[[], int] = time.time_ns,
@@ -62,16 +63,14 @@ class Spool:
         """Lines lost: the memory was full, or the spool was closed while the disk still refused."""
         self._rotate_bytes = rotate_bytes
         self._batch_bytes = min(_BATCH_BYTES, rotate_bytes)
-        self._interval_s = commit_interval_s
+        self._linger_s = linger_s
         self._buffer_bytes = buffer_bytes
         self._retry_s = retry_s
         self._clock = clock
         self._opener = opener
-        lock = threading.RLock()
-        self._changed = threading.Condition(lock)
-        # Lines that come between two syncs must not wake the writer, which would only go back to sleep.
-        self._ended = threading.Condition(lock)
+        self._changed = threading.Condition()
         self._waiting: deque[_Line] = deque()
+        self._awaited = False
         self._held_bytes = 0
         self._refused: str | None = None
         self._overflowing = False
@@ -99,9 +98,7 @@ class Spool:
         The future fails with SpoolWriteFailed, whose `kept` says whether the line will still be written. A line with a
         line feed in it is a programming error (ValueError).
         """
-        if "\n" in line:
-            raise ValueError("could not append to the spool: the line holds a line feed")
-        data = line.encode("utf-8", "backslashreplace") + b"\n"
+        data = _encoded(line)
         future: Future[None] = Future()
         # A waiter that is cancelled must not cancel the write: its future would refuse a result.
         future.set_running_or_notify_cancel()
@@ -111,15 +108,23 @@ class Spool:
             future.set_exception(SpoolWriteFailed(self.directory, fact, kept=kept))
         return future
 
+    def note(self, line: str) -> None:
+        """Queue one line (without its end) that nobody waits for; it reaches the disk before any line appended later.
+
+        What the disk refuses is kept and counted as with `append`. A line with a line feed in it is a ValueError.
+        """
+        data = _encoded(line)
+        with self._changed:
+            self._take(data, None)
+
     def close(self) -> None:
         """Write what is waiting and stop; what the disk refuses now is lost, counted in `dropped` and logged."""
         with self._changed:
             self._closing = True
-            self._changed.notify_all()
-            self._ended.notify_all()
+            self._changed.notify()
         self._writer.join()
 
-    def _take(self, data: bytes, future: Future[None]) -> tuple[str | None, bool]:
+    def _take(self, data: bytes, future: Future[None] | None) -> tuple[str | None, bool]:
         """The error with which the line's future fails at once (None when it does not), and whether the line was kept."""
         if self._closing:
             self.dropped += 1
@@ -134,8 +139,12 @@ class Spool:
                 )
             return self._refused or "too many lines wait for the disk", False
         self._held_bytes += len(data)
-        self._waiting.append(_Line(data, future if self._refused is None else None))
-        self._changed.notify_all()
+        awaited = future is not None and self._refused is None
+        # Only what changes the writer's mind may wake it: it would only go back to sleep.
+        if not self._waiting or (awaited and not self._awaited):
+            self._changed.notify()
+        self._waiting.append(_Line(data, future if awaited else None))
+        self._awaited |= awaited
         return self._refused, True
 
     def _run(self) -> None:
@@ -153,8 +162,10 @@ class Spool:
     def _pause(self) -> bool:
         """Wait until there is something to write and it is time to; False when all is done and the spool closes."""
         with self._changed:
-            self._ended.wait_for(lambda: self._closing, self._interval_s if self._refused is None else self._retry_s)
+            if self._refused is not None:
+                self._changed.wait_for(lambda: self._closing, self._retry_s)
             self._changed.wait_for(lambda: self._closing or self._waiting)
+            self._changed.wait_for(lambda: self._closing or self._awaited, self._linger_s)
             return bool(self._waiting)
 
     def _next_batch(self) -> list[_Line]:
@@ -164,6 +175,7 @@ class Spool:
             while self._waiting and (not batch or size + len(self._waiting[0].data) <= self._batch_bytes):
                 batch.append(self._waiting.popleft())
                 size += len(batch[-1].data)
+            self._awaited = any(line.future is not None for line in self._waiting)
             return batch
 
     def _commit(self, batch: list[bytes]) -> None:
@@ -262,6 +274,12 @@ class Spool:
                     self._path.unlink(missing_ok=True)
             except OSError as also:
                 log.error("spool file %s: could not remove it: %s", self._path, also)
+
+
+def _encoded(line: str) -> bytes:
+    if "\n" in line:
+        raise ValueError("could not append to the spool: the line holds a line feed")
+    return line.encode("utf-8", "backslashreplace") + b"\n"
 
 
 def spool_files(directory: Path) -> list[Path]:

@@ -53,7 +53,7 @@ def _book(services: Services, attempt: Attempt, key: str, record: UsageRecord, m
     # Before the record, since lines reach the disk in order: where the record is, the decision is too.
     with guarded("record %s: its routing decision is not logged", key):
         if (line := route_line(attempt)) is not None:
-            services.spool.append(line)
+            services.spool.note(line)
     try:
         telling.describe(attempt, record, meter)
     except Exception as error:

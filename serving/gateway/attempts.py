@@ -104,7 +104,7 @@ class Attempts:
             trace_id=trace.trace_id,
         )
         attempt = Attempt(facts, trace, services.clock.mono_ns)
-        services.spool.append(opened_line(attempt))
+        services.spool.note(opened_line(attempt))
         return attempt
 
     async def close(self, attempt: Attempt, answer: Answer) -> None:

@@ -154,7 +154,7 @@ QUOTED: Final = {
     ],
     "docs/tracing.md": [
         f"held back at most {whole(LIMITS.durable_s)} s",
-        f"two group commits of {whole(round(default(Spool, 'commit_interval_s') * 1000))} ms",
+        f"nobody waits for lingers {whole(round(default(Spool, 'linger_s') * 1000))} ms",
         f"bounded memory, {word(default(Forwarder, 'tries'))} tries",
         f"more than {MOST_PARTS} attributes",
         f"more than {'a day' if AHEAD_NS == 86_400 * SECOND else AHEAD_NS} ahead",

@@ -219,9 +219,7 @@ def run_bench(tmp_path: Path) -> RunBench:
             path = tmp_path / "catalog.yaml"
             path.write_text(catalog or catalog_of())
             disk = Disk()
-            spool = Spool(
-                tmp_path / "spool", commit_interval_s=0.0, retry_s=0.02, buffer_bytes=buffer_bytes, opener=disk.open
-            )
+            spool = Spool(tmp_path / "spool", linger_s=0.0, retry_s=0.02, buffer_bytes=buffer_bytes, opener=disk.open)
             metrics = Metrics(clock=clock.mono_ns)
             engine = FakeEngine(clock, device=device)
             source = CatalogSource(path)

@@ -36,6 +36,10 @@ class Disk:
         self.room = 1 << 40
         self.can_truncate = True
         self.can_sync = True
+        self.free = threading.Event()
+        """Cleared, it makes a sync last until it is set again."""
+        self.free.set()
+        self.syncs = 0
         self.created: list[Path] = []
 
     def __call__(self, path: Path) -> LimitedFile:
@@ -61,6 +65,8 @@ class LimitedFile(DiskFile):
     def sync(self) -> None:
         if not self.disk.can_sync:
             raise OSError(errno.EIO, "Input/output error")
+        self.disk.syncs += 1
+        assert self.disk.free.wait(10)
         super().sync()
 
     def truncate(self, size: int) -> None:
@@ -98,7 +104,7 @@ def test_a_line_is_on_disk_when_its_future_is_done(tmp_path: Path) -> None:
 
 
 def test_close_writes_what_waits_and_later_lines_are_refused(tmp_path: Path) -> None:
-    spool = Spool(tmp_path, commit_interval_s=60)
+    spool = Spool(tmp_path, linger_s=60)
     futures = [spool.append(str(n)) for n in range(100)]
     spool.close()
     assert all(future.result(0) is None for future in futures)
@@ -108,9 +114,55 @@ def test_close_writes_what_waits_and_later_lines_are_refused(tmp_path: Path) -> 
     spool.close()
 
 
+def test_nobody_waits_for_company_and_what_nobody_waits_for_goes_along(tmp_path: Path, disk: Disk) -> None:
+    spool = Spool(tmp_path, linger_s=60, opener=disk)
+    for name in ("a", "b"):
+        spool.note(f"{name} opened")
+        spool.append(f"{name} closed").result(10)
+    assert written(tmp_path) == ["a opened", "a closed", "b opened", "b closed"]
+    assert disk.syncs == 2
+    spool.note("last")
+    spool.close()
+    assert (written(tmp_path)[-1], spool.lines, spool.held_bytes) == ("last", 5, 0)
+
+
+def test_a_line_that_nobody_waits_for_reaches_the_disk_by_itself(tmp_path: Path) -> None:
+    spool = Spool(tmp_path, linger_s=0.01)
+    spool.note("alone")
+    wait_until(lambda: spool.lines == 1)
+    assert written(tmp_path) == ["alone"]
+    spool.close()
+
+
+def test_what_arrives_during_a_sync_shares_the_next_one(tmp_path: Path, disk: Disk) -> None:
+    spool = Spool(tmp_path, opener=disk)
+    disk.free.clear()
+    futures = [spool.append("first")]
+    wait_until(lambda: disk.syncs == 1)
+    futures += [spool.append(str(n)) for n in range(50)]
+    disk.free.set()
+    for future in futures:
+        future.result(10)
+    assert disk.syncs == 2
+    assert written(tmp_path) == ["first", *map(str, range(50))]
+    spool.close()
+
+
+def test_a_full_disk_keeps_what_nobody_waits_for(spool: Spool, disk: Disk, tmp_path: Path) -> None:
+    disk.room = 0
+    spool.note("opened")
+    assert refusal(spool.append("closed")).kept
+    spool.note("opened next")
+    disk.room = 1 << 40
+    wait_until(lambda: spool.lines == 3)
+    assert written(tmp_path) == ["opened", "closed", "opened next"]
+    assert spool.dropped == 0
+
+
 def test_a_line_feed_inside_a_line_is_refused(spool: Spool) -> None:
-    with pytest.raises(ValueError, match="line feed"):
-        spool.append("a\nb")
+    for put in (spool.append, spool.note):
+        with pytest.raises(ValueError, match="line feed"):
+            put("a\nb")
 
 
 def test_lines_of_many_threads_are_all_written_once_in_the_order_of_each_thread(tmp_path: Path) -> None:
