@@ -8,10 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from telemetry.span_names import Attr as Attr
-from telemetry.span_names import EventName as EventName
-from telemetry.span_names import SpanName as SpanName
-
 Kind = Literal["counter", "gauge", "histogram"]
 
 SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 60.0)
@@ -37,288 +33,234 @@ class Metric:
     window: str | None = None
 
 
-REQUESTS: Final = Metric(
-    "lora_request_total", "counter", ("tenant", "adapter", "status"), "1", "Attempts that ended, by status."
-)
-REQUEST_SECONDS: Final = Metric(
+_Labels = tuple[str, ...]
+
+
+def _counter(name: str, means: str, labels: _Labels = (), *, unit: str = "1") -> Metric:
+    return Metric(name, "counter", labels, unit, means)
+
+
+def _gauge(name: str, means: str, labels: _Labels = (), *, unit: str = "1", window: str | None = None) -> Metric:
+    return Metric(name, "gauge", labels, unit, means, window=window)
+
+
+def _histogram(name: str, means: str, labels: _Labels, buckets: tuple[float, ...], *, unit: str = "1") -> Metric:
+    return Metric(name, "histogram", labels, unit, means, buckets)
+
+
+REQUESTS: Final = _counter("lora_request_total", "Attempts that ended, by status.", ("tenant", "adapter", "status"))
+REQUEST_SECONDS: Final = _histogram(
     "lora_request_duration_seconds",
-    "histogram",
-    ("tenant", "adapter"),
-    "s",
     "Arrival to last byte, of every attempt that reached the engine.",
+    ("tenant", "adapter"),
     SECONDS,
+    unit="s",
 )
-REQUEST_ERRORS: Final = Metric(
+REQUEST_ERRORS: Final = _counter(
     "lora_request_error_total",
-    "counter",
-    ("tenant", "adapter", "error_type"),
-    "1",
     "Attempts with an error, or slower than the promise (slo_violation).",
+    ("tenant", "adapter", "error_type"),
 )
-MEMORY_USED: Final = Metric(
+MEMORY_USED: Final = _gauge(
     "lora_memory_used_bytes",
-    "gauge",
-    ("adapter", "gpu"),
-    "By",
     "Device memory of the adapter's padded slot; 0 when not in a slot.",
+    ("adapter", "gpu"),
+    unit="By",
 )
-GPU_MEMORY_USED: Final = Metric(
+GPU_MEMORY_USED: Final = _gauge(
     "loraledger_gpu_memory_used_bytes",
-    "gauge",
-    ("gpu",),
-    "By",
     "Device memory that all processes hold, from NVML; without a GPU, what the engine reserved: weights, slots and KV pool.",
+    ("gpu",),
+    unit="By",
 )
-GPU_MEMORY_TOTAL: Final = Metric(
+GPU_MEMORY_TOTAL: Final = _gauge(
     "loraledger_gpu_memory_total_bytes",
-    "gauge",
-    ("gpu",),
-    "By",
     "Device memory that there is, from NVML; without a GPU, the engine's budget.",
-)
-MEMORY_QUOTA: Final = Metric(
-    "lora_memory_quota_bytes", "gauge", ("adapter", "gpu"), "By", "Memory budget of the adapter in the catalog."
-)
-MEMORY_RATIO: Final = Metric(
-    "lora_memory_utilization_ratio",
-    "gauge",
     ("gpu",),
-    "1",
+    unit="By",
+)
+MEMORY_QUOTA: Final = _gauge(
+    "lora_memory_quota_bytes", "Memory budget of the adapter in the catalog.", ("adapter", "gpu"), unit="By"
+)
+MEMORY_RATIO: Final = _gauge(
+    "lora_memory_utilization_ratio",
     "(weights + slots in use + KV blocks in use) / engine budget; healthy is 0.80 to 0.92.",
+    ("gpu",),
     window="now",
 )
-KV_USED: Final = Metric("kv_pool_used_blocks", "gauge", ("tensor_parallel_size",), "{block}", "KV blocks in use.")
-KV_TOTAL: Final = Metric(
-    "kv_pool_total_blocks", "gauge", ("tensor_parallel_size",), "{block}", "KV blocks of the engine."
+KV_USED: Final = _gauge("kv_pool_used_blocks", "KV blocks in use.", ("tensor_parallel_size",), unit="{block}")
+KV_TOTAL: Final = _gauge("kv_pool_total_blocks", "KV blocks of the engine.", ("tensor_parallel_size",), unit="{block}")
+KV_HIT_RATE: Final = _gauge("kv_pool_hit_rate", "Prefix-cache tokens hit / looked up.", ("tenant",), window="5m")
+KV_LOOKUPS: Final = _counter(
+    "kv_pool_lookup_tokens_total", "Prompt tokens looked up in the prefix cache.", ("tenant",), unit="{token}"
 )
-KV_HIT_RATE: Final = Metric(
-    "kv_pool_hit_rate", "gauge", ("tenant",), "1", "Prefix-cache tokens hit / looked up.", window="5m"
+KV_HITS: Final = _counter(
+    "kv_pool_hit_tokens_total", "Prompt tokens found in the prefix cache.", ("tenant",), unit="{token}"
 )
-KV_LOOKUPS: Final = Metric(
-    "kv_pool_lookup_tokens_total", "counter", ("tenant",), "{token}", "Prompt tokens looked up in the prefix cache."
-)
-KV_HITS: Final = Metric(
-    "kv_pool_hit_tokens_total", "counter", ("tenant",), "{token}", "Prompt tokens found in the prefix cache."
-)
-ROUTE_DECISIONS: Final = Metric(
+ROUTE_DECISIONS: Final = _counter(
     "lora_route_decision_total",
-    "counter",
-    ("adapter", "reason"),
-    "1",
     "Routing decisions; reason is the residency outcome (hit, miss, evict) or why not (denied, unknown).",
+    ("adapter", "reason"),
 )
-COLD_START_MS_HIST: Final = Metric(
-    "lora_cold_start_duration_ms", "histogram", ("adapter",), "ms", "Adapter load as the request saw it.", COLD_START_MS
+COLD_START_MS_HIST: Final = _histogram(
+    "lora_cold_start_duration_ms", "Adapter load as the request saw it.", ("adapter",), COLD_START_MS, unit="ms"
 )
-COLD_START_P99: Final = Metric(
-    "lora_cold_start_p99_ms", "gauge", (), "ms", "99th percentile of adapter loads.", window="5m"
+COLD_START_P99: Final = _gauge("lora_cold_start_p99_ms", "99th percentile of adapter loads.", unit="ms", window="5m")
+WARM_HIT_RATE: Final = _gauge(
+    "lora_warm_pool_hit_rate", "Warm-pool adapters resident at admission / lookups of warm-pool adapters.", window="5m"
 )
-WARM_HIT_RATE: Final = Metric(
-    "lora_warm_pool_hit_rate",
-    "gauge",
-    (),
-    "1",
-    "Warm-pool adapters resident at admission / lookups of warm-pool adapters.",
-    window="5m",
-)
-WARM_LOOKUPS: Final = Metric(
-    "lora_warm_pool_lookup_total", "counter", (), "1", "Requests for adapters that the catalog marks warm."
-)
-WARM_HITS: Final = Metric(
-    "lora_warm_pool_hit_total", "counter", (), "1", "Of those, the ones that found the adapter resident."
-)
-ROUTING_COST_MS: Final = Metric(
+WARM_LOOKUPS: Final = _counter("lora_warm_pool_lookup_total", "Requests for adapters that the catalog marks warm.")
+WARM_HITS: Final = _counter("lora_warm_pool_hit_total", "Of those, the ones that found the adapter resident.")
+ROUTING_COST_MS: Final = _counter(
     "lora_routing_cost_ms_total",
-    "counter",
-    ("tenant",),
-    "ms",
     "Measured adapter time (in-step LoRA work and slot activation).",
-)
-COST_PER_MTOK: Final = Metric(
-    "lora_cost_per_million_tokens",
-    "gauge",
     ("tenant",),
-    "currency",
+    unit="ms",
+)
+COST_PER_MTOK: Final = _gauge(
+    "lora_cost_per_million_tokens",
     "Attributed cost per million delivered output tokens, from the ledger's last snapshot.",
+    ("tenant",),
+    unit="currency",
     window="month to date",
 )
-MEMORY_COST: Final = Metric(
+MEMORY_COST: Final = _gauge(
     "lora_memory_cost_per_hour",
-    "gauge",
-    ("tenant",),
-    "currency/h",
     "Residency view: the engine's price times the tenant's share of the adapter budget.",
+    ("tenant",),
+    unit="currency/h",
     window="now",
 )
-SLO_RATIO_HIST: Final = Metric(
+SLO_RATIO_HIST: Final = _histogram(
     "lora_request_slo_ratio",
-    "histogram",
-    ("tenant",),
-    "1",
     "Latency divided by the tenant's promise; errors count as above every bound.",
+    ("tenant",),
     SLO_RATIO,
 )
-SLO_SECONDS: Final = Metric(
-    "lora_tenant_slo_seconds", "gauge", ("tenant",), "s", "The tenant's P99 promise in the catalog."
+SLO_SECONDS: Final = _gauge(
+    "lora_tenant_slo_seconds", "The tenant's P99 promise in the catalog.", ("tenant",), unit="s"
 )
-ENGINE_TIME: Final = Metric(
+ENGINE_TIME: Final = _counter(
     "loraledger_engine_time_seconds_total",
-    "counter",
-    ("engine", "owner"),
-    "s",
     "Engine wall time by owner: tenants, cold, recompute, system, idle, unattributed.",
+    ("engine", "owner"),
+    unit="s",
 )
-SYSTEM_TIME: Final = Metric(
+SYSTEM_TIME: Final = _counter(
     "loraledger_engine_system_seconds_total",
-    "counter",
-    ("engine", "cause"),
-    "s",
     "Engine wall time of the owner `system`, by cause: why it belongs to nobody although requests were there.",
+    ("engine", "cause"),
+    unit="s",
 )
-STEP_PREDICTED: Final = Metric(
+STEP_PREDICTED: Final = _counter(
     "loraledger_step_predicted_seconds_total",
-    "counter",
-    ("engine",),
-    "s",
     "What the step model predicted for the steps that ran; drift is tenants + recompute time over this.",
+    ("engine",),
+    unit="s",
 )
-TENANT_TIME: Final = Metric(
-    "loraledger_tenant_engine_seconds_total", "counter", ("tenant",), "s", "Measured engine time of the tenant."
+TENANT_TIME: Final = _counter(
+    "loraledger_tenant_engine_seconds_total", "Measured engine time of the tenant.", ("tenant",), unit="s"
 )
-OUTPUT_TOKENS: Final = Metric(
-    "loraledger_output_tokens_total", "counter", ("tenant", "adapter"), "{token}", "Output tokens delivered."
+OUTPUT_TOKENS: Final = _counter(
+    "loraledger_output_tokens_total", "Output tokens delivered.", ("tenant", "adapter"), unit="{token}"
 )
-INPUT_TOKENS: Final = Metric(
-    "loraledger_input_tokens_total", "counter", ("tenant", "adapter"), "{token}", "Input tokens, cached ones included."
+INPUT_TOKENS: Final = _counter(
+    "loraledger_input_tokens_total", "Input tokens, cached ones included.", ("tenant", "adapter"), unit="{token}"
 )
-IN_FLIGHT: Final = Metric(
-    "loraledger_requests_in_flight", "gauge", ("tenant",), "1", "Attempts opened and not yet closed."
-)
-CONNECTIONS_OPEN: Final = Metric("loraledger_connections_open", "gauge", (), "1", "Connections that are open.")
-CONNECTIONS_CLOSED: Final = Metric(
+IN_FLIGHT: Final = _gauge("loraledger_requests_in_flight", "Attempts opened and not yet closed.", ("tenant",))
+CONNECTIONS_OPEN: Final = _gauge("loraledger_connections_open", "Connections that are open.")
+CONNECTIONS_CLOSED: Final = _counter(
     "loraledger_connections_closed_total",
-    "counter",
-    ("what",),
-    "1",
     "Connections refused (total, address: too many) or closed by us (idle: nothing whole came or was read; flood: too much; slow: a reply not taken).",
+    ("what",),
 )
 CLOSED_WHY: Final = ("total", "address", "idle", "flood", "slow")
 """Values of `what` of CONNECTIONS_CLOSED."""
-SPOOL_LINES: Final = Metric("loraledger_spool_lines_total", "counter", (), "1", "Lines made durable in the spool.")
-SPOOL_ERRORS: Final = Metric(
-    "loraledger_spool_errors_total", "counter", (), "1", "Failed writes of the spool (disk full, permission)."
-)
-CATALOG_VALID: Final = Metric(
+SPOOL_LINES: Final = _counter("loraledger_spool_lines_total", "Lines made durable in the spool.")
+SPOOL_ERRORS: Final = _counter("loraledger_spool_errors_total", "Failed writes of the spool (disk full, permission).")
+CATALOG_VALID: Final = _gauge(
     "loraledger_catalog_valid",
-    "gauge",
-    (),
-    "1",
     "Whether the catalog's file is in force; 0 while it is refused and the last good one holds.",
 )
-DROPPED: Final = Metric(
+DROPPED: Final = _counter(
     "loraledger_telemetry_dropped_total",
-    "counter",
-    ("what",),
-    "1",
     "Telemetry that was lost: lines of the spool, inner spans of attempts, lines that the collector did not take.",
+    ("what",),
 )
-METER_GAPS: Final = Metric(
-    "loraledger_meter_gaps_total", "counter", (), "1", "Meter events that never arrived, by their sequence numbers."
+METER_GAPS: Final = _counter(
+    "loraledger_meter_gaps_total", "Meter events that never arrived, by their sequence numbers."
 )
-METER_MISSING: Final = Metric(
-    "loraledger_usage_unmeasured_total", "counter", (), "1", "Usage records closed without the meter's figures."
+METER_MISSING: Final = _counter(
+    "loraledger_usage_unmeasured_total", "Usage records closed without the meter's figures."
 )
-ENGINE_UP: Final = Metric("loraledger_engine_up", "gauge", ("engine",), "1", "1 while the engine answers.")
-ENGINE_RESTARTS: Final = Metric(
+ENGINE_UP: Final = _gauge("loraledger_engine_up", "1 while the engine answers.", ("engine",))
+ENGINE_RESTARTS: Final = _counter(
     "loraledger_engine_restarts_total",
-    "counter",
-    ("engine",),
-    "1",
     "Starts of another engine process after one died, hung or did not come up.",
+    ("engine",),
 )
-SNAPSHOT_AGE: Final = Metric(
-    "loraledger_snapshot_age_seconds", "gauge", (), "s", "Age of the ledger snapshot behind the cost gauges."
+SNAPSHOT_AGE: Final = _gauge(
+    "loraledger_snapshot_age_seconds", "Age of the ledger snapshot behind the cost gauges.", unit="s"
 )
-LABEL_OVERFLOW: Final = Metric(
-    "loraledger_label_overflow_total",
-    "counter",
-    ("label",),
-    "1",
-    "Values folded into `other` because the label's cap was reached.",
+LABEL_OVERFLOW: Final = _counter(
+    "loraledger_label_overflow_total", "Values folded into `other` because the label's cap was reached.", ("label",)
 )
-PROCESS_START: Final = Metric(
-    "process_start_time_seconds", "gauge", (), "s", "Unix time at which this gateway process started."
+PROCESS_START: Final = _gauge(
+    "process_start_time_seconds", "Unix time at which this gateway process started.", unit="s"
 )
-QUARANTINE: Final = Metric(
-    "loraledger_quarantine_records", "gauge", (), "1", "Usage records in quarantine, from the ledger's last snapshot."
+QUARANTINE: Final = _gauge(
+    "loraledger_quarantine_records", "Usage records in quarantine, from the ledger's last snapshot."
 )
-RECORD_GAPS: Final = Metric(
-    "loraledger_record_gaps",
-    "gauge",
-    (),
-    "1",
-    "Record sequence numbers that the ledger never saw, from its last snapshot.",
+RECORD_GAPS: Final = _gauge(
+    "loraledger_record_gaps", "Record sequence numbers that the ledger never saw, from its last snapshot."
 )
-CLOSE_OVERDUE: Final = Metric(
+CLOSE_OVERDUE: Final = _gauge(
     "loraledger_close_overdue_seconds",
-    "gauge",
-    (),
-    "s",
     "Time since the oldest unclosed month should have been closed; 0 when none is due.",
+    unit="s",
 )
-PRICE_MISSING: Final = Metric(
+PRICE_MISSING: Final = _gauge(
     "loraledger_price_missing_seconds",
-    "gauge",
-    (),
-    "s",
     "Engine time of the running month without a price in the price book, from the ledger's last snapshot.",
+    unit="s",
 )
-TENANT_COST: Final = Metric(
+TENANT_COST: Final = _gauge(
     "loraledger_tenant_cost",
-    "gauge",
-    ("tenant",),
-    "currency",
     "Attributed cost, from the ledger's last snapshot.",
+    ("tenant",),
+    unit="currency",
     window="month to date",
 )
-TENANT_REVENUE: Final = Metric(
+TENANT_REVENUE: Final = _gauge(
     "loraledger_tenant_revenue",
-    "gauge",
-    ("tenant",),
-    "currency",
     "What the tenant's plan charges for it, before tax, from the ledger's last snapshot.",
-    window="month to date",
-)
-BUDGET_USED: Final = Metric(
-    "loraledger_tenant_budget_used_ratio",
-    "gauge",
     ("tenant",),
-    "1",
-    "Usage charges and holds / the tenant's monthly budget, as this gateway counts them.",
+    unit="currency",
     window="month to date",
 )
-BUDGET_WRITTEN_OFF: Final = Metric(
+BUDGET_USED: Final = _gauge(
+    "loraledger_tenant_budget_used_ratio",
+    "Usage charges and holds / the tenant's monthly budget, as this gateway counts them.",
+    ("tenant",),
+    window="month to date",
+)
+BUDGET_WRITTEN_OFF: Final = _counter(
     "loraledger_budget_written_off_total",
-    "counter",
-    (),
-    "1",
     "Budget holds that expired and charges that never came to the ledger: what this gateway and the ledger disagree about.",
 )
-GEN_AI_REQUEST: Final = Metric(
+GEN_AI_REQUEST: Final = _histogram(
     "gen_ai_server_request_duration_seconds",
-    "histogram",
-    ("gen_ai_operation_name", "gen_ai_provider_name"),
-    "s",
     "GenAI convention: request duration.",
-    GEN_AI_SECONDS,
-)
-GEN_AI_TTFT: Final = Metric(
-    "gen_ai_server_time_to_first_token_seconds",
-    "histogram",
     ("gen_ai_operation_name", "gen_ai_provider_name"),
-    "s",
-    "GenAI convention: time to first token.",
     GEN_AI_SECONDS,
+    unit="s",
+)
+GEN_AI_TTFT: Final = _histogram(
+    "gen_ai_server_time_to_first_token_seconds",
+    "GenAI convention: time to first token.",
+    ("gen_ai_operation_name", "gen_ai_provider_name"),
+    GEN_AI_SECONDS,
+    unit="s",
 )
 
 METRICS: Final[tuple[Metric, ...]] = tuple(value for value in list(globals().values()) if isinstance(value, Metric))
@@ -349,3 +291,63 @@ BASE: Final = "base"
 
 PROVIDER_NAME: Final = "vllm"
 SERVICE_NAME: Final = "loraledger"
+
+
+class Attr:
+    """Span attribute names: GenAI convention v0.1.0, HTTP, and ours under `loraledger.`."""
+
+    HTTP_METHOD: Final = "http.request.method"
+    HTTP_STATUS: Final = "http.response.status_code"
+    HTTP_ROUTE: Final = "http.route"
+    URL_PATH: Final = "url.path"
+    ERROR_TYPE: Final = "error.type"
+    OPERATION: Final = "gen_ai.operation.name"
+    PROVIDER: Final = "gen_ai.provider.name"
+    REQUEST_MODEL: Final = "gen_ai.request.model"
+    RESPONSE_MODEL: Final = "gen_ai.response.model"
+    REQUEST_STREAM: Final = "gen_ai.request.stream"
+    RESPONSE_ID: Final = "gen_ai.response.id"
+    FINISH_REASONS: Final = "gen_ai.response.finish_reasons"
+    TIME_TO_FIRST_CHUNK: Final = "gen_ai.response.time_to_first_chunk"
+    INPUT_TOKENS: Final = "gen_ai.usage.input_tokens"
+    CACHED_TOKENS: Final = "gen_ai.usage.cache_read.input_tokens"
+    OUTPUT_TOKENS: Final = "gen_ai.usage.output_tokens"
+    TENANT: Final = "loraledger.tenant.id"
+    ADAPTER: Final = "loraledger.adapter.name"
+    ADAPTER_HASH: Final = "loraledger.adapter.hash"
+    BASE_MODEL: Final = "loraledger.adapter.base_model"
+    ENGINE: Final = "loraledger.engine.id"
+    REQUEST_ID: Final = "loraledger.request.id"
+    STATUS: Final = "loraledger.status"
+    ROUTE_RULE: Final = "loraledger.route.rule"
+    ROUTE_REASON: Final = "loraledger.route.reason"
+    ROUTE_POLICY: Final = "loraledger.route.policy"
+    COLD_START: Final = "loraledger.cold_start"
+    LOAD_READ_NS: Final = "loraledger.adapter.load.read_ns"
+    LOAD_ACTIVATE_NS: Final = "loraledger.adapter.load.activate_ns"
+    QUEUE_NS: Final = "loraledger.queue.wait_ns"
+    BASE_NS: Final = "loraledger.engine.base_ns"
+    ADAPTER_NS: Final = "loraledger.engine.adapter_ns"
+    USAGE_RECORD: Final = "loraledger.usage.record"
+    """The whole UsageRecord as JSON, on the root span of every attempt; never sampled."""
+
+
+class SpanName:
+    """Names of the spans of one attempt, outermost first; the client span is `chat {adapter}`."""
+
+    ROUTE: Final = "route"
+    ADMISSION: Final = "admission"
+    ADAPTER_LOAD: Final = "adapter.load"
+    ENGINE: Final = "engine"
+
+
+class EventName:
+    """OTLP log events of the spool; the body of each is the JSON of one value of `telemetry.usage` or `telemetry.engine_time`."""
+
+    OPENED: Final = "loraledger.usage.opened"
+    WINDOW: Final = "loraledger.meter.window"
+    LOAD: Final = "loraledger.adapter.load"
+    SESSION: Final = "loraledger.engine.session"
+    ROUTE: Final = "loraledger.route.decision"
+    COUNTERS: Final = "loraledger.engine.counters"
+    RESHARE: Final = "loraledger.prefix.reshare"

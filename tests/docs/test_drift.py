@@ -9,8 +9,8 @@ from pathlib import PurePosixPath
 from alerts.rules import alerts, recorded_names
 from serving.wire.keys import ENDPOINT_KEY
 from telemetry import names
+from telemetry.names import Attr, EventName, SpanName
 from telemetry.otlp_encode import ATTR_EMITTER, ATTR_SEQ
-from telemetry.span_names import Attr, EventName, SpanName
 from tests.docs.pages import PAGES, ROOT, TEXT, found, strange
 
 ROOMS = ("alerts", "billing", "catalog", "dashboards", "loraledger", "pipelines", "serving", "telemetry")
