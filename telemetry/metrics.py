@@ -12,7 +12,9 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final, TypeVar
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Final, TypeVar, cast
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, PlatformCollector, ProcessCollector
 from prometheus_client.exposition import choose_encoder
@@ -34,7 +36,8 @@ _EXEMPLAR_LENGTH: Final = 64
 _MINUTES: Final = re.compile(r"(\d+)m")
 
 _Kind = TypeVar("_Kind", Counter, Gauge, Histogram)
-_Series = tuple[str, tuple[str, ...]]
+_Window = TypeVar("_Window", WindowRatio, WindowQuantile)
+_KINDS: Final[Mapping[str, Any]] = {"counter": Counter, "gauge": Gauge, "histogram": Histogram}
 
 
 class Metrics:
@@ -58,22 +61,16 @@ class Metrics:
         self._lock = threading.Lock()
         self._known: dict[str, set[str]] = {}
         self._seen: dict[str, set[str]] = {}
-        self._totals: dict[_Series, float] = {}
-        self._ratios: dict[_Series, WindowRatio] = {}
-        self._quantiles: dict[_Series, WindowQuantile] = {}
+        self._totals: dict[tuple[str, tuple[str, ...]], float] = {}
+        self._windows: dict[Gauge, WindowRatio | WindowQuantile] = {}
         # The families live in an inner registry; the outer one drops their `_created` series, which prometheus-client
         # can switch off for the whole process only.
         inner = CollectorRegistry(auto_describe=False)
-        of = {kind: [metric for metric in METRICS if metric.kind == kind] for kind in ("counter", "gauge", "histogram")}
-        self._counters = {m.name: Counter(m.name, m.help, m.labels, registry=inner) for m in of["counter"]}
-        self._gauges = {m.name: Gauge(m.name, m.help, m.labels, registry=inner) for m in of["gauge"]}
-        self._histograms = {
-            m.name: Histogram(m.name, m.help, m.labels, registry=inner, buckets=m.buckets) for m in of["histogram"]
-        }
+        self._families = {metric.name: _family(metric, inner) for metric in METRICS}
         self.registry = CollectorRegistry(auto_describe=False)
         """What is scraped; others may add collectors of their own."""
         # prometheus-client would show these as 0 before anybody knows their value.
-        self._unset = {m.name for m in of["gauge"] if not m.labels}
+        self._unset = {metric.name for metric in METRICS if metric.kind == "gauge" and not metric.labels}
         of_process = CollectorRegistry(auto_describe=False)
         self.registry.register(_Families((inner, of_process), self._unset))
         if process:
@@ -84,7 +81,7 @@ class Metrics:
     def known(self, label: str, values: Iterable[str]) -> None:
         """Let `label` take these values from now on, beside those it was given before; the rest becomes `other`."""
         # A counter first seen at 1 hides its first event from rate().
-        self._counters[LABEL_OVERFLOW.name].labels(label)
+        self._of(Counter, LABEL_OVERFLOW).labels(label)
         with self._lock:
             known = self._known.setdefault(label, set(RESERVED.get(label, ())))
             for value in values:
@@ -100,27 +97,20 @@ class Metrics:
     def prime(self, metric: Metric, **choices: Iterable[str]) -> None:
         """Let the series of every combination begin at 0, so that a rate sees the first event of each."""
         for values in itertools.product(*choices.values()):
-            labels = dict(zip(choices, values, strict=True))
-            match metric.kind:
-                case "counter":
-                    self._child(self._of_kind(self._counters, metric), metric, labels)
-                case "gauge":
-                    self._child(self._gauge(metric), metric, labels)
-                case "histogram":
-                    self._child(self._of_kind(self._histograms, metric), metric, labels)
+            self._child(_KINDS[metric.kind], metric, dict(zip(choices, values, strict=True)))
 
     def add(self, metric: Metric, amount: float = 1, **labels: str) -> None:
         """Add to a counter (0 or more) or to a gauge."""
         if metric.kind == "gauge":
-            self._child(self._gauge(metric), metric, labels).inc(amount)
+            self._child(Gauge, metric, labels).inc(amount)
             return
         if amount < 0:
             raise MetricMisused(metric.name, f"a counter cannot take {amount}")
-        self._child(self._of_kind(self._counters, metric), metric, labels).inc(amount)
+        self._child(Counter, metric, labels).inc(amount)
 
     def advance(self, metric: Metric, total: float, **labels: str) -> None:
         """Bring a counter to a total that is counted elsewhere; a total below the last one means that the count began again at 0."""
-        child = self._child(self._of_kind(self._counters, metric), metric, labels)
+        child = self._child(Counter, metric, labels)
         series = metric.name, tuple(labels[label] for label in metric.labels)
         with self._lock:
             last = self._totals.get(series, 0)
@@ -129,38 +119,22 @@ class Metrics:
 
     def set(self, metric: Metric, value: float, **labels: str) -> None:
         """Set a gauge."""
-        self._child(self._gauge(metric), metric, labels).set(value)
+        self._child(Gauge, metric, labels).set(value)
 
     def observe(self, metric: Metric, value: float, exemplar: str | None = None, **labels: str) -> None:
         """Observe a value in a histogram; `exemplar` is the id of a trace that shows it."""
-        child = self._child(self._of_kind(self._histograms, metric), metric, labels)
+        child = self._child(Histogram, metric, labels)
         child.observe(value, {"trace_id": exemplar} if exemplar and len(exemplar) <= _EXEMPLAR_LENGTH else None)
 
     def window_rate(self, metric: Metric, hits: int, lookups: int, **labels: str) -> None:
         """Count towards a ratio gauge over the metric's window; it is NaN while nothing is looked up in the window."""
-        gauge = self._gauge(metric)
-        series = metric.name, self._bounded(metric, labels)
-        now = self._clock()
-        with self._lock:
-            window = self._ratios.get(series)
-            new = window is None
-            window = window or self._ratios.setdefault(series, WindowRatio(_window_ns(metric)))
-            window.add(now, hits, lookups)
-        if new:
-            self._compute(gauge, series[1], window.ratio)
+        with self._window(metric, labels, WindowRatio) as window:
+            window.add(self._clock(), hits, lookups)
 
     def window_p99(self, metric: Metric, value: float, **labels: str) -> None:
         """Observe towards a 99th-percentile gauge over the metric's window; it is NaN while the window is empty."""
-        gauge = self._gauge(metric)
-        series = metric.name, self._bounded(metric, labels)
-        now = self._clock()
-        with self._lock:
-            window = self._quantiles.get(series)
-            new = window is None
-            window = window or self._quantiles.setdefault(series, WindowQuantile(_window_ns(metric), _P99))
-            window.add(now, value)
-        if new:
-            self._compute(gauge, series[1], window.quantile)
+        with self._window(metric, labels, partial(WindowQuantile, q=_P99)) as window:
+            window.add(self._clock(), value)
 
     def render(self, accept: str | None) -> tuple[bytes, str]:
         """The scrape and its content type: OpenMetrics, with exemplars, when `accept` names it, else the plain text format."""
@@ -170,26 +144,32 @@ class Metrics:
             encode, content_type = choose_encoder("")
         return encode(self.registry), content_type
 
-    def _compute(self, gauge: Gauge, values: tuple[str, ...], value: Callable[[int], float]) -> None:
-        def now() -> float:
-            with self._lock:
-                return value(self._clock())
+    @contextmanager
+    def _window(self, metric: Metric, labels: Mapping[str, str], make: Callable[[int], _Window]) -> Iterator[_Window]:
+        """The window behind a gauge's series, for this thread alone; once there is one, the gauge asks it at every scrape."""
+        gauge = self._child(Gauge, metric, labels)
+        with self._lock:
+            window = self._windows.get(gauge)
+            if window is None:
+                window = self._windows[gauge] = make(_window_ns(metric))
+                gauge.set_function(partial(self._now, window))
+            yield cast("_Window", window)
 
-        (gauge.labels(*values) if values else gauge).set_function(now)
+    def _now(self, window: WindowRatio | WindowQuantile) -> float:
+        with self._lock:
+            return window.value(self._clock())
 
-    def _gauge(self, metric: Metric) -> Gauge:
-        self._unset.discard(metric.name)
-        return self._of_kind(self._gauges, metric)
-
-    def _of_kind(self, families: Mapping[str, _Kind], metric: Metric) -> _Kind:
-        family = families.get(metric.name)
-        if family is None:
-            raise MetricMisused(metric.name, f"it is a {metric.kind} or not declared in telemetry.names")
-        return family
-
-    def _child(self, family: _Kind, metric: Metric, labels: Mapping[str, str]) -> _Kind:
+    def _child(self, kind: type[_Kind], metric: Metric, labels: Mapping[str, str]) -> _Kind:
+        family = self._of(kind, metric)
         values = self._bounded(metric, labels)
         return family.labels(*values) if values else family
+
+    def _of(self, kind: type[_Kind], metric: Metric) -> _Kind:
+        family = self._families.get(metric.name)
+        if not isinstance(family, kind):
+            raise MetricMisused(metric.name, f"it is a {metric.kind} or not declared in telemetry.names")
+        self._unset.discard(metric.name)
+        return family
 
     def _bounded(self, metric: Metric, labels: Mapping[str, str]) -> tuple[str, ...]:
         if labels.keys() != set(metric.labels):
@@ -207,7 +187,7 @@ class Metrics:
                 if len(values) < self._cap:
                     values.add(value)
                     return value
-        self._counters[LABEL_OVERFLOW.name].labels(label).inc()
+        self._of(Counter, LABEL_OVERFLOW).labels(label).inc()
         return OTHER
 
 
@@ -225,6 +205,14 @@ class _Families(Collector):
                 shown.add(family.name)
                 family.samples = [sample for sample in family.samples if not sample.name.endswith("_created")]
                 yield family
+
+
+def _family(metric: Metric, registry: CollectorRegistry) -> Counter | Gauge | Histogram:
+    more: dict[str, Any] = {"buckets": metric.buckets} if metric.buckets else {}
+    made: Counter | Gauge | Histogram = _KINDS[metric.kind](
+        metric.name, metric.help, metric.labels, registry=registry, **more
+    )
+    return made
 
 
 def _window_ns(metric: Metric) -> int:

@@ -26,7 +26,7 @@ class WindowRatio:
             self._buckets.append((start, hits, lookups))
         self._forget(now_ns)
 
-    def ratio(self, now_ns: int) -> float:
+    def value(self, now_ns: int) -> float:
         """The ratio of the sums; NaN when nothing was looked up, which is not a ratio of 0."""
         self._forget(now_ns)
         lookups = sum(bucket[2] for bucket in self._buckets)
@@ -49,7 +49,7 @@ class WindowQuantile:
         """Observe one value."""
         self._values.append((now_ns, value))
 
-    def quantile(self, now_ns: int) -> float:
+    def value(self, now_ns: int) -> float:
         """The smallest value that at least the share `q` does not exceed (nearest rank); NaN when there is none."""
         while self._values and self._values[0][0] <= now_ns - self._window_ns:
             self._values.popleft()

@@ -32,7 +32,7 @@ def test_a_ratio_holds_everything_of_the_window_and_nothing_older_than_a_thirtie
     now += idle
     cut = [(now - FIVE_MINUTES + grace) for grace in (1, -10 * SECOND)]
     sums = [(sum(e[1] for e in events if e[0] >= c), sum(e[2] for e in events if e[0] >= c)) for c in cut]
-    ratio = window.ratio(now)
+    ratio = window.value(now)
     if sums[1][1] == 0:
         assert math.isnan(ratio)
     elif sums[0] == sums[1]:
@@ -43,25 +43,25 @@ def test_a_ratio_holds_everything_of_the_window_and_nothing_older_than_a_thirtie
 
 def test_no_lookup_is_not_a_ratio_of_zero() -> None:
     window = WindowRatio(FIVE_MINUTES)
-    assert math.isnan(window.ratio(0))
+    assert math.isnan(window.value(0))
     window.add(0, 0, 4)
-    assert window.ratio(1) == 0
-    assert math.isnan(window.ratio(FIVE_MINUTES + 10 * SECOND))
+    assert window.value(1) == 0
+    assert math.isnan(window.value(FIVE_MINUTES + 10 * SECOND))
 
 
 def test_p99_is_the_nearest_rank_of_the_window() -> None:
     window = WindowQuantile(FIVE_MINUTES, 0.99)
-    assert math.isnan(window.quantile(0))
+    assert math.isnan(window.value(0))
     window.add(0, 1e9)
     for n in range(1, 101):
         window.add(n, float(n))
-    assert window.quantile(200) == 100
-    assert window.quantile(FIVE_MINUTES) == 99, "the value at the far end has left"
-    assert math.isnan(window.quantile(FIVE_MINUTES + 100))
+    assert window.value(200) == 100
+    assert window.value(FIVE_MINUTES) == 99, "the value at the far end has left"
+    assert math.isnan(window.value(FIVE_MINUTES + 100))
 
 
 def test_a_quantile_keeps_the_newest_values_only() -> None:
     window = WindowQuantile(FIVE_MINUTES, 0.99, cap=3)
     for value in (100.0, 1.0, 2.0, 3.0):
         window.add(0, value)
-    assert window.quantile(0) == 3
+    assert window.value(0) == 3
