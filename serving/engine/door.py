@@ -81,66 +81,53 @@ class EngineDoor(Protocol):
     @property
     def engine_id(self) -> str:
         """Id in the catalog."""
-        ...
 
     @property
     def base_model(self) -> str:
         """The name under which the base model is served."""
-        ...
 
     @property
     def app(self) -> ASGIApp:
         """The engine's OpenAI-compatible application. Trusted callers only: it checks no key and obeys every field."""
-        ...
 
     async def load_adapter(self, adapter: AdapterFiles, cause: LoadCause) -> LoadTiming:
         """Make the adapter host-resident and known to `app` under its served name; nothing happens if it is already.
 
         AdapterLoadFailed when it cannot be; the engine and all other adapters live on.
         """
-        ...
 
     async def evict_adapter(self, served_name: str) -> None:
         """Forget the adapter and free its host memory; nothing happens if it is not resident.
 
         The caller sees to it that no request uses it any more.
         """
-        ...
 
     def resident(self) -> frozenset[str]:
         """Served names in the host tier."""
-        ...
 
     async def count_tokens(self, path: str, body: Mapping[str, Any]) -> tuple[int, ...] | None:
         """Tokens of each prompt of such a request to `app`, as its chat template and tokenizer make them; nothing is computed.
 
         None when the engine cannot make prompts of it. The event loop is not held meanwhile.
         """
-        ...
 
     async def measured(self, attempt: str, timeout_s: float) -> Measured | None:
         """The meter's figures of an attempt, once every engine request of it has left the engine; None after `timeout_s`.
 
         Asking once is enough: afterwards the door forgets the attempt.
         """
-        ...
 
     def knows(self, attempt: str) -> bool:
         """Whether the attempt ever entered the engine's scheduler; what validation refuses never does."""
-        ...
 
     def state(self) -> EngineState:
         """The newest figures; never waits."""
-        ...
 
     async def healthy(self) -> bool:
         """Whether the engine answers now."""
-        ...
 
     def retry_after_s(self) -> int | None:
         """None while requests are taken; else in how many seconds it is worth trying again."""
-        ...
 
     async def stop(self) -> None:
         """End the engine in order: measured time is closed, no process is left behind. A second call does nothing."""
-        ...

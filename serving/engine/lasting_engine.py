@@ -34,14 +34,12 @@ class MortalEngine(EngineDoor, Protocol):
 
     async def died(self) -> str:
         """Wait until it is dead, or hangs for good; why. Never returns after `stop`."""
-        ...
 
     async def bury(self) -> int:
         """End what is left of it at once and settle its measured time; the UTC nanosecond at which it was over.
 
         Whoever waits for figures of it gets what is known.
         """
-        ...
 
 
 Start = Callable[[int | None, float], Awaitable[MortalEngine]]

@@ -7,24 +7,27 @@ distinct adapter instead of once per row, which is also several times faster. Th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+OPERATIONS: Final = [f"{by}_{does}" for by in ("bgmv", "sgmv") for does in ("shrink", "expand", "expand_slice")]
+"""What is replaced, each by what has its name here."""
 
 
 def install() -> None:
     """Replace the operations in this process; a second call changes nothing."""
     import vllm.lora.punica_wrapper.punica_cpu as punica
 
-    for operation in (bgmv_shrink, bgmv_expand, bgmv_expand_slice, sgmv_shrink, sgmv_expand, sgmv_expand_slice):
-        if not hasattr(punica, operation.__name__):
-            raise ImportError(f"could not mend CPU LoRA: this vLLM has no {operation.__name__} in {punica.__name__}")
-        setattr(punica, operation.__name__, operation)
+    for name in OPERATIONS:
+        if not hasattr(punica, name):
+            raise ImportError(f"could not mend CPU LoRA: this vLLM has no {name} in {punica.__name__}")
+        setattr(punica, name, globals()[name])
 
 
-def bgmv_shrink(inputs: Tensor, lora_a: Tensor, output: Tensor, indices: Tensor, scaling: float = 1.0) -> None:
+def bgmv_shrink(inputs: Tensor, lora_a: Tensor, output: Tensor, indices: Tensor, scaling: float) -> None:
     """Rows of `output` become `scaling * inputs @ A.T` of their own adapter, or zero without one."""
     weights = _flat(lora_a)
     rank = weights.shape[1]
@@ -33,13 +36,13 @@ def bgmv_shrink(inputs: Tensor, lora_a: Tensor, output: Tensor, indices: Tensor,
         output[rows, :rank] = scaling * (inputs[rows].to(output.dtype) @ weights[index].to(output.dtype).t())
 
 
-def bgmv_expand(inputs: Tensor, lora_b: Tensor, output: Tensor, indices: Tensor, add_inputs: bool = True) -> None:
+def bgmv_expand(inputs: Tensor, lora_b: Tensor, output: Tensor, indices: Tensor, add_inputs: bool) -> None:
     """Rows of `output` gain (or become) `inputs @ B.T` of their own adapter; rows without one stay as they are."""
     bgmv_expand_slice(inputs, lora_b, output, indices, 0, output.shape[1], add_inputs)
 
 
 def bgmv_expand_slice(
-    inputs: Tensor, lora_b: Tensor, output: Tensor, indices: Tensor, offset: int, size: int, add_inputs: bool = True
+    inputs: Tensor, lora_b: Tensor, output: Tensor, indices: Tensor, offset: int, size: int, add_inputs: bool
 ) -> None:
     """As `bgmv_expand`, on the columns [offset, offset + size) only; adapter and model may be padded differently."""
     weights = _flat(lora_b)
@@ -53,54 +56,21 @@ def bgmv_expand_slice(
             output[rows, columns] = gained
 
 
-def sgmv_shrink(
-    inputs: Tensor,
-    lora_a: Tensor,
-    output: Tensor,
-    starts: Tensor,
-    lengths: Tensor,
-    indices: Tensor,
-    batches: int,
-    longest: int,
-    tokens: int,
-    scaling: float,
-) -> None:
-    """As `bgmv_shrink`, with one index per sequence instead of per row."""
-    bgmv_shrink(inputs, lora_a, output, indices.repeat_interleave(lengths), scaling)
+def _by_sequence(operation: Callable[..., None]) -> Callable[..., None]:
+    """As `operation`, with one index per sequence instead of per row. vLLM gives every argument, by its place."""
+
+    def by_sequence(
+        inputs: Tensor, weights: Tensor, output: Tensor, starts: Tensor, lengths: Tensor, indices: Tensor, *more: Any
+    ) -> None:
+        _batches, _longest, _tokens, *options = more
+        operation(inputs, weights, output, indices.repeat_interleave(lengths), *options)
+
+    return by_sequence
 
 
-def sgmv_expand(
-    inputs: Tensor,
-    lora_b: Tensor,
-    output: Tensor,
-    starts: Tensor,
-    lengths: Tensor,
-    indices: Tensor,
-    batches: int,
-    longest: int,
-    tokens: int,
-    add_inputs: bool = False,
-) -> None:
-    """As `bgmv_expand`, with one index per sequence instead of per row."""
-    bgmv_expand(inputs, lora_b, output, indices.repeat_interleave(lengths), add_inputs)
-
-
-def sgmv_expand_slice(
-    inputs: Tensor,
-    lora_b: Tensor,
-    output: Tensor,
-    starts: Tensor,
-    lengths: Tensor,
-    indices: Tensor,
-    batches: int,
-    longest: int,
-    tokens: int,
-    offset: int,
-    size: int,
-    add_inputs: bool = False,
-) -> None:
-    """As `bgmv_expand_slice`, with one index per sequence instead of per row."""
-    bgmv_expand_slice(inputs, lora_b, output, indices.repeat_interleave(lengths), offset, size, add_inputs)
+sgmv_shrink = _by_sequence(bgmv_shrink)
+sgmv_expand = _by_sequence(bgmv_expand)
+sgmv_expand_slice = _by_sequence(bgmv_expand_slice)
 
 
 def _flat(weights: Tensor) -> Tensor:
