@@ -42,7 +42,7 @@ from telemetry.engine_time import Opened
 from telemetry.forward import Both, Forwarder
 from telemetry.metrics import Metrics
 from telemetry.names import Attr
-from telemetry.otlp import parse_line
+from telemetry.otlp_decode import parse_line
 from telemetry.routes import RouteRecord
 from telemetry.spool import Spool
 from telemetry.tracing import Tracing

@@ -28,10 +28,10 @@ from serving.gateway.listening import answer
 from serving.policy.restarts import RestartPolicy
 from serving.step_model.models import StepModel, load
 from serving.step_model.profile import DEFAULT_PROFILE
-from telemetry.engine_lines import engine_line
 from telemetry.engine_time import EngineValue
 from telemetry.forward import Both, Forwarder
 from telemetry.metrics import Metrics
+from telemetry.otlp_encode import engine_line
 from telemetry.spool import Spool
 from telemetry.tracing import Tracing
 

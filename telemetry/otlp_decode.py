@@ -11,7 +11,7 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from google.protobuf.json_format import MessageToDict  # type: ignore[import-untyped]
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
@@ -35,8 +35,7 @@ COLUMNS: Final = (
 """The Collector's `otel_traces`, in the order of its INSERT."""
 
 
-@dataclass(frozen=True, slots=True)
-class SpanEvent:
+class SpanEvent(NamedTuple):
     """Something that happened at `timestamp` (UTC nanoseconds) inside a span."""
 
     timestamp: int
@@ -44,8 +43,7 @@ class SpanEvent:
     attributes: dict[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class SpanLink:
+class SpanLink(NamedTuple):
     """Another span that this one names."""
 
     trace_id: str
@@ -54,8 +52,7 @@ class SpanLink:
     attributes: dict[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class SpanRow:
+class SpanRow(NamedTuple):
     """One span as the Collector's ClickHouse exporter would insert it.
 
     `timestamp` is UTC nanoseconds, `duration` nanoseconds (0 when the end is missing or before the start). Ids are
@@ -82,30 +79,9 @@ class SpanRow:
 
     def as_row(self) -> dict[str, Any]:
         """The values by the Collector's column names, in the order of `COLUMNS`; nested columns as parallel lists."""
-        values = (
-            self.timestamp,
-            self.trace_id,
-            self.span_id,
-            self.parent_span_id,
-            self.trace_state,
-            self.span_name,
-            self.span_kind,
-            self.service_name,
-            self.resource_attributes,
-            self.scope_name,
-            self.scope_version,
-            self.span_attributes,
-            self.duration,
-            self.status_code,
-            self.status_message,
-            [event.timestamp for event in self.events],
-            [event.name for event in self.events],
-            [event.attributes for event in self.events],
-            [link.trace_id for link in self.links],
-            [link.span_id for link in self.links],
-            [link.trace_state for link in self.links],
-            [link.attributes for link in self.links],
-        )
+        events = ([event[at] for event in self.events] for at in range(len(SpanEvent._fields)))
+        links = ([link[at] for link in self.links] for at in range(len(SpanLink._fields)))
+        values = (*self[: SpanRow._fields.index("events")], *events, *links)
         return dict(zip(COLUMNS, values, strict=True))
 
 
@@ -141,7 +117,10 @@ class Batch:
 
 def parse_line(line: str | bytes) -> Batch:
     """Rows of one line of OTLP/JSON. Raises LineInvalid, and takes nothing of the line, when any part of it is unsound."""
-    return parse_message(json_message(line))
+    batch = sift(json_message(line))
+    if batch.rejected:
+        raise LineInvalid(batch.rejected[0].reason)
+    return batch
 
 
 def json_message(line: str | bytes) -> Any:
@@ -163,32 +142,20 @@ def _number(digits: str) -> float | str:
     return value if math.isfinite(value) else digits
 
 
-def parse_protobuf_traces(data: bytes) -> Batch:
-    """Rows of a binary ExportTraceServiceRequest. Raises LineInvalid."""
-    return parse_message(protobuf_message(data))
-
-
 def protobuf_message(data: bytes) -> dict[str, Any]:
     """A binary ExportTraceServiceRequest as the object that OTLP/JSON has for it: ids are hex. Raises LineInvalid."""
     try:
         raw: dict[str, Any] = MessageToDict(ExportTraceServiceRequest.FromString(data))
     except DecodeError as error:
         raise LineInvalid(f"not an ExportTraceServiceRequest: {error}") from error
-    for span in _each(raw, "resourceSpans", "scopeSpans", "spans"):
+    scopes = (scope for top in raw.get("resourceSpans", ()) for scope in top.get("scopeSpans", ()))
+    for span in (span for scope in scopes for span in scope.get("spans", ())):
         for part in (span, *span.get("links", ())):
             # Protobuf's JSON has bytes as base64; OTLP's JSON has ids as hex.
             part.update(
                 {key: base64.b64decode(part[key]).hex() for key in ("traceId", "spanId", "parentSpanId") if key in part}
             )
     return raw
-
-
-def parse_message(raw: Any) -> Batch:
-    """Rows of an OTLP/JSON object. Raises LineInvalid when any part is unsound."""
-    batch = sift(raw)
-    if batch.rejected:
-        raise LineInvalid(batch.rejected[0].reason)
-    return batch
 
 
 def sift(raw: Any) -> Batch:
@@ -310,7 +277,3 @@ def _event(record: dict[str, Any]) -> EventRow | None:
     if not at_ns or not isinstance(body, str):
         raise LineInvalid(f"event {name} {emitter}:{seq} without timeUnixNano or without a text body")
     return EventRow(name, emitter, int(seq), at_ns, whole(body))
-
-
-def _each(raw: dict[str, Any], outer: str, middle: str, inner: str) -> list[dict[str, Any]]:
-    return [item for top in items(raw, outer) for part in items(top, middle) for item in items(part, inner)]

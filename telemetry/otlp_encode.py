@@ -11,8 +11,9 @@ from typing import Any, Final
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import SpanContext, format_span_id, format_trace_id
 
-from telemetry.names import SERVICE_NAME
-from telemetry.otlp_values import whole
+from telemetry.engine_time import AdapterLoad, EngineCounters, EngineSession, EngineValue, MeterWindow, PrefixReshare
+from telemetry.names import SERVICE_NAME, EventName
+from telemetry.otlp_values import NOT_FINITE, whole
 
 Json = dict[str, Any]
 
@@ -20,6 +21,14 @@ ATTR_EMITTER: Final = "loraledger.emitter"
 ATTR_SEQ: Final = "loraledger.seq"
 SCOPE: Final = "loraledger"
 _SEVERITY_INFO: Final = 9
+_EVENTS: Final[Mapping[type[EngineValue], tuple[str, str]]] = {
+    MeterWindow: (EventName.WINDOW, "end_ns"),
+    AdapterLoad: (EventName.LOAD, "start_ns"),
+    EngineSession: (EventName.SESSION, "at_ns"),
+    EngineCounters: (EventName.COUNTERS, "at_ns"),
+    PrefixReshare: (EventName.RESHARE, "at_ns"),
+}
+"""By kind of value, the name of its event and the field that has its instant."""
 _FLAG_REMOTE_KNOWN: Final = 0x100
 _FLAG_REMOTE: Final = 0x200
 
@@ -65,16 +74,7 @@ def span_line(
         "attributes": key_values(attrs),
         "status": {},
     }
-    return dumps(
-        {
-            "resourceSpans": [
-                {
-                    "resource": {"attributes": key_values(resource)},
-                    "scopeSpans": [{"scope": {"name": SCOPE}, "spans": [span]}],
-                }
-            ]
-        }
-    )
+    return _alone("Spans", "spans", span, resource)
 
 
 def event_line(
@@ -96,10 +96,13 @@ def event_line(
         "body": {"stringValue": whole(body_json)},
         "attributes": key_values({**(attributes or {}), ATTR_EMITTER: emitter, ATTR_SEQ: seq}),
     }
-    resource = {"attributes": key_values({"service.name": SERVICE_NAME})}
-    return dumps(
-        {"resourceLogs": [{"resource": resource, "scopeLogs": [{"scope": {"name": SCOPE}, "logRecords": [record]}]}]}
-    )
+    return _alone("Logs", "logRecords", record, {"service.name": SERVICE_NAME})
+
+
+def engine_line(value: EngineValue) -> str:
+    """One value of the meter's stream as a line: a log event named after the kind of value, at the instant of the value."""
+    name, instant = _EVENTS[type(value)]
+    return event_line(name, value.to_json(), getattr(value, instant), {}, value.emitter, value.seq)
 
 
 def key_values(values: Mapping[str, Any] | None) -> list[Json]:
@@ -119,17 +122,14 @@ def any_value(value: Any) -> Json:
         case int() if -(2**63) <= value < 2**63:
             return {"intValue": str(int(value))}
         case float():
-            return {"doubleValue": _double(value)}
+            return {"doubleValue": value if math.isfinite(value) else NOT_FINITE[repr(float(value))]}
         case str():
             return {"stringValue": whole(value)}
         case bytes():
             return {"bytesValue": base64.b64encode(value).decode("ascii")}
         case Mapping():
-            return {
-                "kvlistValue": {
-                    "values": [{"key": whole(str(key)), "value": any_value(part)} for key, part in value.items()]
-                }
-            }
+            pairs = [{"key": whole(str(key)), "value": any_value(part)} for key, part in value.items()]
+            return {"kvlistValue": {"values": pairs}}
         case Sequence():
             return {"arrayValue": {"values": [any_value(part) for part in value]}}
     return {"stringValue": whole(str(value))}
@@ -140,15 +140,23 @@ def dumps(message: Json) -> str:
     return json.dumps(message, separators=(",", ":"), allow_nan=False)
 
 
+def _alone(signal: str, leaves: str, leaf: Json, resource: Mapping[str, Any]) -> str:
+    """The message that holds one span or log record and nothing else, under our own scope."""
+    scoped = {"scope": {"name": SCOPE}, leaves: [leaf]}
+    owned = {"resource": {"attributes": key_values(resource)}, f"scope{signal}": [scoped]}
+    return dumps({f"resource{signal}": [owned]})
+
+
 def _span(span: ReadableSpan) -> Json:
     context = span.get_span_context()
     if context is None or span.start_time is None or span.end_time is None:
         raise ValueError(f"could not write span {span.name}: it has no context, start or end")
+    remote = span.parent is not None and span.parent.is_remote
     message: Json = {
         "traceId": format_trace_id(context.trace_id),
         "spanId": format_span_id(context.span_id),
         "parentSpanId": format_span_id(span.parent.span_id) if span.parent else "",
-        "flags": _flags(span.parent, context),
+        "flags": int(context.trace_flags) | _FLAG_REMOTE_KNOWN | (_FLAG_REMOTE if remote else 0),
         "name": whole(span.name),
         "kind": span.kind.value + 1,
         "startTimeUnixNano": str(span.start_time),
@@ -189,17 +197,3 @@ def _link(context: SpanContext, attrs: Mapping[str, Any] | None) -> Json:
     if context.trace_state:
         link["traceState"] = context.trace_state.to_header()
     return link
-
-
-def _flags(parent: SpanContext | None, context: SpanContext) -> int:
-    return (
-        int(context.trace_flags) | _FLAG_REMOTE_KNOWN | (_FLAG_REMOTE if parent is not None and parent.is_remote else 0)
-    )
-
-
-def _double(value: float) -> float | str:
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    return value

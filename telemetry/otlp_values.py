@@ -10,6 +10,8 @@ from typing import Any, Final
 
 from telemetry.errors import LineInvalid
 
+NOT_FINITE: Final = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+"""Doubles that JSON has no numbers for, by their name in Python."""
 _INT64: Final = re.compile(r"-?[0-9]{1,20}")
 
 
@@ -66,7 +68,7 @@ def _json(plain: Any) -> Any:
 def _float_text(value: float) -> str:
     """As the Collector writes it: shortest digits, plain between 1e-6 and 1e21, `1` for 1.0."""
     if not math.isfinite(value):
-        return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[repr(value)]
+        return NOT_FINITE[repr(value)]
     if value == 0 or 1e-6 <= abs(value) < 1e21:
         return format(Decimal(repr(value)), "f").removesuffix(".0")
     return re.sub(r"e-0(\d)$", r"e-\1", repr(value))

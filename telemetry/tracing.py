@@ -33,7 +33,7 @@ from opentelemetry.trace.status import StatusCode
 
 from telemetry.errors import TraceClosed
 from telemetry.names import PROVIDER_NAME, SERVICE_NAME, Attr
-from telemetry.otlp import span_line, spans_line
+from telemetry.otlp_encode import span_line, spans_line
 from telemetry.usage import Status, UsageRecord
 
 log = logging.getLogger(__name__)

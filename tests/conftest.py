@@ -30,7 +30,7 @@ from catalog.load import load
 from catalog.model import Catalog
 from telemetry.engine_time import AdapterLoad, EngineSession, LoadCause, MeterWindow, Opened, SessionEvent, Share
 from telemetry.names import Attr, EventName
-from telemetry.otlp import event_line, span_line
+from telemetry.otlp_encode import event_line, span_line
 from telemetry.usage import Slice, Status, UsageRecord
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "catalog.yaml"

@@ -10,7 +10,7 @@ from serving.attempt.attempt import Attempt
 from serving.metering.accounting import Measured
 from telemetry.engine_time import Opened
 from telemetry.names import Attr, EventName, SpanName
-from telemetry.otlp import event_line
+from telemetry.otlp_encode import event_line
 from telemetry.routes import RouteRecord
 from telemetry.usage import UsageRecord
 

@@ -24,9 +24,9 @@ from serving.step_model.profile import DEFAULT_PROFILE
 from serving.wire.channel import Receiver
 from serving.wire.pipe import path_of
 from serving.wire.remote import Remote
-from telemetry.engine_lines import engine_line
 from telemetry.engine_time import EngineValue, SessionEvent
 from telemetry.forward import LOGS, Forwarder
+from telemetry.otlp_encode import engine_line
 
 LOOK_S: Final = 0.5
 BYE_TIMEOUT_S: Final = 5.0

@@ -19,6 +19,7 @@ KEPT: Final = {
     "_flags_may_be_set": "pydantic calls it",
     "_flags_are_named_once": "pydantic calls it",
     "issue_month": "the invoices of a month, for benches and tests",
+    "parse_line": "a line whole or not at all, for tests and benches",
     "replays": "asks a past decision again",
     "prefill_tokens": "stands in the meter's public stream",
     "decode_tokens": "stands in the meter's public stream",

@@ -21,6 +21,7 @@ WHOLE: Final = {
         "serving/gateway/metrics",
         "serving/gateway/never_hurts",
         "serving/metering/accounting_streams",
+        "telemetry/otlp",
     ],
     "a value on its way through several rooms": [
         "billing/documents/credit_note",

@@ -38,7 +38,7 @@ from loraledger.child import ServeProcess
 from loraledger.settings import Settings
 from telemetry.engine_time import Opened
 from telemetry.names import EventName
-from telemetry.otlp import parse_line
+from telemetry.otlp_decode import parse_line
 from telemetry.spool import read_spool
 
 if TYPE_CHECKING:

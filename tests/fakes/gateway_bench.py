@@ -24,7 +24,7 @@ from telemetry.engine_time import Opened
 from telemetry.forward import Both, Forwarder
 from telemetry.metrics import Metrics
 from telemetry.names import Attr, EventName
-from telemetry.otlp import EventRow, SpanRow, parse_line
+from telemetry.otlp_decode import EventRow, SpanRow, parse_line
 from telemetry.routes import RouteRecord
 from telemetry.spool import Spool, read_spool
 from telemetry.spool_file import DiskFile, SpoolFile

@@ -8,7 +8,7 @@ from catalog.durations import QUARTER_NS
 from loraledger.recording import first_instant_ns, read_recording, shift, write_recording
 from telemetry.engine_time import EngineSession, MeterWindow
 from telemetry.names import Attr, EventName
-from telemetry.otlp import parse_line
+from telemetry.otlp_decode import parse_line
 from telemetry.usage import UsageRecord
 
 RECORDED = Path(__file__).parents[2] / "examples" / "recorded-month.jsonl.gz"

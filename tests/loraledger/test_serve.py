@@ -19,7 +19,7 @@ pytest.importorskip("vllm")
 from loraledger.child import ServeProcess
 from loraledger.settings import Settings
 from telemetry.names import Attr, EventName
-from telemetry.otlp import parse_line
+from telemetry.otlp_decode import parse_line
 from telemetry.spool import read_spool
 from telemetry.usage import ErrorType, Status, UsageRecord
 from tests.fakes.busy import stretched

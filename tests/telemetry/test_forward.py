@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from telemetry.forward import Both, Forwarder
-from telemetry.otlp import parse_line, span_line
+from telemetry.otlp_decode import parse_line
+from telemetry.otlp_encode import span_line
 from telemetry.spool import Spool
 
 

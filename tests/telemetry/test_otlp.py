@@ -19,7 +19,8 @@ from opentelemetry.trace import Link, SpanContext, SpanKind, TraceFlags, TraceSt
 from opentelemetry.trace.status import Status, StatusCode
 
 from telemetry.errors import LineInvalid
-from telemetry.otlp import COLUMNS, EventRow, event_line, parse_line, parse_protobuf_traces, span_line, spans_line
+from telemetry.otlp_decode import COLUMNS, EventRow, parse_line, protobuf_message, sift
+from telemetry.otlp_encode import event_line, span_line, spans_line
 
 T0 = 1_790_000_000_000_000_000
 TRACE, SPAN, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331", "00f067aa0ba902b7"
@@ -101,7 +102,7 @@ def test_protobuf_reads_our_lines_and_its_binary_form_gives_the_same_rows() -> N
     request = json_format.ParseDict(with_base64_ids(json.loads(line)), ExportTraceServiceRequest())
     span = request.resource_spans[0].scope_spans[0].spans[0]
     assert (span.trace_id.hex(), span.kind, span.status.code, span.flags) == (TRACE, 2, 2, 0x301)
-    assert parse_protobuf_traces(request.SerializeToString()) == parse_line(line)
+    assert sift(protobuf_message(request.SerializeToString())) == parse_line(line)
     logs = json.loads(event_line("loraledger.usage.opened", "{}", T0, {"x": 1}, "gw-1", 0))
     record = json_format.ParseDict(logs, ExportLogsServiceRequest()).resource_logs[0].scope_logs[0].log_records[0]
     assert (record.event_name, record.body.string_value, record.time_unix_nano) == ("loraledger.usage.opened", "{}", T0)
@@ -314,4 +315,4 @@ def test_no_json_breaks_the_reader(message: Any) -> None:
 @given(st.binary(max_size=60))
 def test_no_bytes_break_the_protobuf_reader(data: bytes) -> None:
     with contextlib.suppress(LineInvalid):
-        parse_protobuf_traces(data)
+        sift(protobuf_message(data))

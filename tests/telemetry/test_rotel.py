@@ -26,7 +26,7 @@ from catalog.durations import QUARTER_NS
 from catalog.model import Catalog
 from telemetry.forward import Both, Forwarder
 from telemetry.names import Attr, SpanName
-from telemetry.otlp import COLUMNS
+from telemetry.otlp_decode import COLUMNS
 from telemetry.otlp_receive import received
 from telemetry.spool import Spool, read_spool
 from telemetry.tracing import Tracing

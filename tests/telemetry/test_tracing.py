@@ -10,7 +10,7 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
 from catalog.durations import QUARTER_NS
 from telemetry.errors import TraceClosed
 from telemetry.names import Attr, SpanName
-from telemetry.otlp import SpanRow, parse_line
+from telemetry.otlp_decode import SpanRow, parse_line
 from telemetry.tracing import AttemptTrace, Tracing
 from telemetry.usage import ErrorType, Slice, Status, UsageRecord
 

@@ -20,7 +20,7 @@ from billing.store.rows import text_hash
 from catalog.durations import DAY_NS
 from catalog.model import Catalog
 from telemetry.names import Attr
-from telemetry.otlp import COLUMNS, EventRow, SpanRow
+from telemetry.otlp_decode import COLUMNS, EventRow, SpanRow
 
 __all__ = ["IngestReport", "Skipped", "SourceMissing", "ingest", "take_again", "take_event"]
 

@@ -12,7 +12,7 @@ from billing.store.intake.ingest import take_again, take_event
 from billing.store.intake.quarantine import ACCEPTED, Waiting
 from billing.store.intake.usage import retry_usage
 from catalog.model import Catalog
-from telemetry.otlp import EventRow
+from telemetry.otlp_decode import EventRow
 
 
 def retry(ledger: Ledger, ids: Sequence[str], catalog: Catalog, now: datetime) -> tuple[list[Waiting], list[Waiting]]:

@@ -17,9 +17,10 @@ from billing.store.intake.usage import Candidate
 from catalog.durations import MINUTE_NS
 from telemetry.engine_time import AdapterLoad, EngineCounters, EngineSession, MeterWindow, Opened, PrefixReshare
 from telemetry.engine_time import NotConserved as WindowNotConserved
+from telemetry.errors import LineInvalid
 from telemetry.instants import misplaced
 from telemetry.names import Attr, EventName
-from telemetry.otlp import EventRow, LineInvalid, Rejected, SpanRow, json_message, sift
+from telemetry.otlp_decode import EventRow, Rejected, SpanRow, json_message, sift
 
 _OTLP: Final = ('"resourceSpans"', '"resourceLogs"', '"resourceMetrics"', '"resourceProfiles"')
 _OURS: Final = "loraledger"

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from catalog.durations import MINUTE_NS, QUARTER_NS
 from telemetry.engine_time import AdapterLoad, EngineSession, LoadCause, MeterWindow, Opened, SessionEvent, Share
 from telemetry.names import Attr, EventName
-from telemetry.otlp import event_line, span_line
+from telemetry.otlp_encode import event_line, span_line
 from telemetry.usage import ErrorType, Slice, Status, UsageRecord
 
 MS = 1_000_000

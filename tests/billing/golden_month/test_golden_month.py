@@ -34,8 +34,9 @@ from billing.store.invoice.explain import explain
 from billing.store.invoice.postings import postings
 from billing.store.invoice.verify import verify
 from telemetry import engine_time
+from telemetry.errors import LineInvalid
 from telemetry.names import EventName
-from telemetry.otlp import LineInvalid, parse_line
+from telemetry.otlp_decode import parse_line
 from tests.billing.focus.check import faults, read_csv
 
 if TYPE_CHECKING:

@@ -19,7 +19,8 @@ from billing.store.intake.usage import book_spans
 from catalog.model import Catalog
 from telemetry.engine_time import EngineSession, SessionEvent
 from telemetry.names import Attr, EventName
-from telemetry.otlp import COLUMNS, event_line, parse_line, span_line
+from telemetry.otlp_decode import COLUMNS, parse_line
+from telemetry.otlp_encode import event_line, span_line
 from telemetry.usage import Slice, Status, UsageRecord
 
 S = 1_000_000_000

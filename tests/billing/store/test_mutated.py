@@ -23,7 +23,8 @@ from billing.store.intake.sources import Line
 from billing.store.intake.usage import book_spans
 from catalog.model import Catalog
 from telemetry.errors import LineInvalid
-from telemetry.otlp import parse_line, span_line
+from telemetry.otlp_decode import parse_line
+from telemetry.otlp_encode import span_line
 from telemetry.otlp_receive import received
 from telemetry.usage import Status, UsageRecord
 

@@ -21,7 +21,7 @@ from billing.store.invoice.explain import request_times
 from catalog.model import Catalog
 from telemetry.engine_time import PrefixMove, PrefixReshare, SessionEvent
 from telemetry.names import EventName
-from telemetry.otlp import event_line
+from telemetry.otlp_encode import event_line
 
 MS = 1_000_000
 HOUR = 3_600_000 * MS

@@ -22,7 +22,7 @@ import pytest
 from serving.engine.tiny_model import TinyModel, builtin_path
 from telemetry.engine_time import AdapterLoad, EngineSession, MeterWindow, SessionEvent
 from telemetry.names import EventName
-from telemetry.otlp import EventRow, parse_line
+from telemetry.otlp_decode import EventRow, parse_line
 
 pytestmark = pytest.mark.engine
 

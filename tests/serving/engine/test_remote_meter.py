@@ -19,7 +19,7 @@ from serving.wire.channel import Sender
 from serving.wire.events import Rows
 from telemetry.engine_time import EngineSession, MeterWindow, SessionEvent
 from telemetry.names import EventName
-from telemetry.otlp import EventRow, parse_line
+from telemetry.otlp_decode import EventRow, parse_line
 
 
 class Endpoint(HTTPServer):

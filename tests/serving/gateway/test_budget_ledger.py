@@ -20,7 +20,7 @@ from catalog.model import Catalog, Tenant
 from catalog.months import to_datetime
 from telemetry.engine_time import EngineSession, SessionEvent
 from telemetry.names import EventName
-from telemetry.otlp import event_line
+from telemetry.otlp_encode import event_line
 
 Run = Callable[..., None]
 Ask = Callable[..., dict[str, Any]]

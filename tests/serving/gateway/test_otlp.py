@@ -17,7 +17,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 
 from serving.attempt.limits import Limits
 from telemetry.names import Attr, EventName
-from telemetry.otlp import SpanRow, event_line, parse_line, parse_protobuf_traces
+from telemetry.otlp_decode import SpanRow, parse_line, protobuf_message, sift
+from telemetry.otlp_encode import event_line
 
 Run = Callable[..., None]
 PATH = "/v1/traces"
@@ -83,7 +84,7 @@ def test_json_protobuf_and_gzip_become_the_same_durable_line(run_bench: Run) -> 
         assert answer.content == b""
         first, *others = sent(bench)
         assert others == [first, first]
-        assert first == parse_protobuf_traces(bodies[1][0]).spans[0]
+        assert first == sift(protobuf_message(bodies[1][0])).spans[0]
         assert (first.trace_id, first.parent_span_id, first.span_attributes) == (TRACE, PARENT, {"color": "blue"})
 
     run_bench(test)

@@ -27,7 +27,7 @@ from serving.gateway.build import Gateway, build_gateway
 from telemetry.engine_time import EngineValue
 from telemetry.metrics import Metrics
 from telemetry.names import Attr
-from telemetry.otlp import parse_line
+from telemetry.otlp_decode import parse_line
 from telemetry.spool import Spool, read_spool
 from telemetry.tracing import Tracing
 from telemetry.usage import UsageRecord
