@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from alerts.promises import Latency, Promises
 from billing.exact.periods import BillingMonth, to_ns
@@ -18,6 +19,9 @@ from loraledger.page.residency import timeline
 from loraledger.page.view import Alerts, Cold, Money, Owner, Page, Promise, Verdict
 
 Row = Mapping[str, Any]
+_TIMES: Final = ("p50_ns", "p99_ns", "max_ns")
+_COUNTS: Final = ("judged_attempts", "failed_attempts", "above_slo", "above_yellow", "above_red")
+_NOTHING: Final = {**dict.fromkeys(_COUNTS, 0), **dict.fromkeys(_TIMES)}
 
 
 def build_page(
@@ -75,56 +79,35 @@ def judge(latency: Latency, judged: int, above_yellow: int, above_red: int) -> V
 def _promises(rows: Sequence[Row], tenants: Sequence[Tenant], latency: Latency) -> tuple[Promise, ...]:
     """The tenants' latency promises, the worst first."""
     by_tenant = {row["tenant"]: row for row in rows}
-    found = [_promise(tenant, by_tenant.get(tenant.id), latency) for tenant in tenants]
+    found = [_promise(tenant, by_tenant.get(tenant.id, _NOTHING), latency) for tenant in tenants]
     rank = [Verdict.BROKEN, Verdict.LATE, Verdict.KEPT, Verdict.IDLE]
     return tuple(sorted(found, key=lambda row: (rank.index(row.verdict), -(row.ratio or 0), row.tenant)))
 
 
-def _promise(tenant: Tenant, row: Row | None, latency: Latency) -> Promise:
-    counts = row or dict.fromkeys(("judged_attempts", "failed_attempts", "above_slo", "above_yellow", "above_red"), 0)
-    judged = counts["judged_attempts"]
+def _promise(tenant: Tenant, row: Row, latency: Latency) -> Promise:
+    judged, above_yellow, above_red = row["judged_attempts"], row["above_yellow"], row["above_red"]
+    p50_s, p99_s, max_s = (None if row[name] is None else row[name] / SECOND_NS for name in _TIMES)
     return Promise(
         tenant=tenant.id,
         name=tenant.name,
         slo_s=float(tenant.slo.p99_seconds),
         judged=judged,
-        failed=counts["failed_attempts"],
-        above_slo=counts["above_slo"],
-        above_yellow=counts["above_yellow"],
-        above_red=counts["above_red"],
-        p50_s=_seconds(row, "p50_ns"),
-        p99_s=_seconds(row, "p99_ns"),
-        max_s=_seconds(row, "max_ns"),
-        verdict=judge(latency, judged, counts["above_yellow"], counts["above_red"]),
+        failed=row["failed_attempts"],
+        above_slo=row["above_slo"],
+        above_yellow=above_yellow,
+        above_red=above_red,
+        p50_s=p50_s,
+        p99_s=p99_s,
+        max_s=max_s,
+        verdict=judge(latency, judged, above_yellow, above_red),
         few=judged < latency.min_requests,
     )
 
 
-def _seconds(row: Row | None, name: str) -> float | None:
-    return None if row is None or row[name] is None else row[name] / SECOND_NS
-
-
 def _money(rows: Sequence[Row]) -> tuple[Money, ...]:
     """Tenants by cost, highest first, without those that neither used nor owe anything (refused attempts only)."""
-    return tuple(
-        Money(
-            tenant=row["tenant"],
-            requests=row["requests"],
-            input_tokens=row["input_tokens"],
-            output_tokens=row["output_tokens"],
-            t_b_ns=row["t_b_ns"],
-            t_a_ns=row["t_a_ns"],
-            t_kv_ns=row["t_kv_ns"],
-            t_cold_ns=row["t_cold_ns"],
-            cost=row["cost"],
-            revenue=row["revenue"],
-            per_million=row["cost_per_million_tokens"],
-            gpu_share=row["gpu_share"],
-            revenue_share=row["revenue_share"],
-        )
-        for row in rows
-        if row["measured_ns"] or row["revenue"]
-    )
+    names = [field.name for field in fields(Money)]
+    return tuple(Money(**{name: row[name] for name in names}) for row in rows if row["measured_ns"] or row["revenue"])
 
 
 def _cold(starts: Sequence[Row], waits: Sequence[Row], promise_ms: float) -> tuple[Cold, ...]:

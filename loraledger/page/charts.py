@@ -1,11 +1,12 @@
-"""The pictures of the report page. The door to matplotlib; every function takes values and a width in pixels and gives inline SVG."""
+"""The pictures of the report page. The door to matplotlib; each picture in two widths, as inline SVG."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final, NamedTuple
 
+from markupsafe import Markup
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -14,7 +15,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from catalog.durations import SECOND_NS
 from catalog.owners import TimeOwner
 from loraledger.page.svg import INK, STYLE, inline_svg
-from loraledger.page.view import Cold, Owner, Page, Promise, Timeline, Verdict
+from loraledger.page.view import Page, Promise, Verdict
 
 WIDE: Final = 960
 NARROW: Final = 358
@@ -32,18 +33,23 @@ OWNER_COLOUR: Final[dict[str, str]] = {
 }
 
 
+def _figure(width: int, height: int, box: tuple[float, float, float, float]) -> tuple[Figure, Axes]:
+    """A clear figure of that many pixels, with axes in a part of it."""
+    figure = Figure(figsize=(width / 72, height / 72), dpi=72)
+    figure.patch.set_alpha(0)
+    return figure, figure.add_axes(box)
+
+
 class _Rows:
     """Axes with one row per label, first on top; on a narrow page the labels stand above their rows."""
 
     def __init__(self, labels: Sequence[str], width: int, *, right: int = 64, row: int = 34, left: int = 132) -> None:
         self.narrow = width < WIDE
         self.row = row + 12 if self.narrow else row
-        self.height = self.row * max(1, len(labels)) + 52
+        height = self.row * max(1, len(labels)) + 52
         left, right = (30 if self.narrow else left), (min(right, 70) if self.narrow else right)
-        self.figure = Figure(figsize=(width / 72, self.height / 72), dpi=72)
-        self.figure.patch.set_alpha(0)
-        box = (left / width, 42 / self.height, (width - left - right) / width, (self.height - 52) / self.height)
-        self.axes: Axes = self.figure.add_axes(box)
+        box = (left / width, 42 / height, (width - left - right) / width, (height - 52) / height)
+        self.figure, self.axes = _figure(width, height, box)
         self.axes.patch.set_alpha(0)
         self.axes.set_ylim(len(labels) - 0.5, -0.5)
         self.axes.tick_params(length=0, pad=6)
@@ -75,6 +81,29 @@ class _Rows:
         """Height of a bar in rows."""
         return 15 / self.row
 
+    def bar(self, number: int, left: float, length: float, colour: str, thick: float = 1) -> None:
+        """A bar of a row, `thick` times as high as others."""
+        self.axes.barh(self.y(number), length, self.thick * thick, left, color=INK[colour], linewidth=0)
+
+    def band(self, number: int, first: float, last: float, colour: str) -> None:
+        """A pale band between two points."""
+        y = [self.y(number)] * 2
+        self.axes.plot([first, last], y, color=INK[colour], linewidth=4, solid_capstyle="round", alpha=0.45)
+
+    def tick(self, number: int, x: float, colour: str, reach: float, linewidth: float, **style: Any) -> None:
+        """A rule across a row that reaches so many bars up and down."""
+        y, reach = self.y(number), self.thick * reach
+        self.axes.plot([x] * 2, [y - reach, y + reach], color=INK[colour], linewidth=linewidth, **style)
+
+    def ring(self, number: int, x: float, colour: str, **style: Any) -> None:
+        """A hollow point."""
+        style |= {"color": INK["surface"], "markeredgecolor": INK[colour], "markeredgewidth": 2}
+        self.axes.plot([x], [self.y(number)], "o", **style)
+
+    def measure(self, form: str) -> None:
+        """Write the numbers of the scale like this, with a real minus."""
+        self.axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: form.format(value).replace("-", "−")))
+
     def grid(self, ticks: int = 6) -> None:
         """Light vertical rules."""
         self.axes.xaxis.set_major_locator(MaxNLocator(ticks if not self.narrow else 4, prune=None))
@@ -86,153 +115,111 @@ class _Rows:
         self.axes.set_axisbelow(True)
 
 
-def promise_chart(page: Page, width: int) -> str:
+def promise_chart(page: Page, width: int) -> Figure:
     """P50 to P99 of each tenant on the scale of its promise, with the zones of the alerts."""
-    with rc_context(STYLE):
-        rows = _Rows([row.tenant for row in page.promises], width)
-        axes = rows.axes
-        top = min(RATIO_SHOWN, max([2.0, *(1.15 * row.ratio for row in page.promises if row.ratio)]))
-        axes.set_xlim(0, top)
-        axes.axvspan(page.yellow, page.red, color=INK["warn-tint"], linewidth=0)
-        axes.axvspan(page.red, top, color=INK["bad-tint"], linewidth=0)
-        axes.axvline(1, color=INK["ink"], linewidth=1.2)
-        for number, row in enumerate(page.promises):
-            _promise_row(rows, row, rows.y(number), top)
-            if row.p99_s is not None:
-                rows.beside(number, f"{row.p99_s:.2f} s")
-        marks = [mark for mark in (0, 0.5, 1, page.yellow, page.red, 2, 3, 4) if mark <= top]
-        shown = {page.yellow: "", page.red: f"{page.red:g}"}
-        axes.set_xticks(marks, [shown.get(mark, f"{mark:g}") for mark in marks])
-        axes.set_xlabel("latency ÷ promise")
-        return inline_svg(rows.figure, f"promise{width}", "P50 and P99 latency of each tenant, divided by its promise")
+    rows = _Rows([row.tenant for row in page.promises], width)
+    axes = rows.axes
+    top = min(RATIO_SHOWN, max([2.0, *(1.15 * row.ratio for row in page.promises if row.ratio)]))
+    axes.set_xlim(0, top)
+    axes.axvspan(page.yellow, page.red, color=INK["warn-tint"], linewidth=0)
+    axes.axvspan(page.red, top, color=INK["bad-tint"], linewidth=0)
+    axes.axvline(1, color=INK["ink"], linewidth=1.2)
+    for number, row in enumerate(page.promises):
+        _promise_row(rows, number, row, top)
+    marks = [mark for mark in (0, 0.5, 1, page.yellow, page.red, 2, 3, 4) if mark <= top]
+    shown = {page.yellow: "", page.red: f"{page.red:g}"}
+    axes.set_xticks(marks, [shown.get(mark, f"{mark:g}") for mark in marks])
+    axes.set_xlabel("latency ÷ promise")
+    return rows.figure
 
 
-def _promise_row(rows: _Rows, row: Promise, y: float, top: float) -> None:
+def _promise_row(rows: _Rows, number: int, row: Promise, top: float) -> None:
+    y = rows.y(number)
     if row.ratio is None or row.p50_s is None or row.p99_s is None:
-        rows.axes.text(
-            0.02, y, "no request succeeded" if row.judged else "no requests", va="center", color=INK["muted"]
-        )
+        said = "no request succeeded" if row.judged else "no requests"
+        rows.axes.text(0.02, y, said, va="center", color=INK["muted"])
         return
-    colour, p50, p99 = INK[_COLOUR[row.verdict]], row.p50_s / row.slo_s, min(row.ratio, top)
-    rows.axes.plot([min(p50, top), p99], [y, y], color=colour, linewidth=4, solid_capstyle="round", alpha=0.45)
-    rows.axes.plot(
-        [min(p50, top)], [y], "o", color=INK["surface"], markeredgecolor=colour, markersize=8, markeredgewidth=2
-    )
-    rows.axes.plot([p99], [y], ">" if row.ratio > top else "o", color=colour, markersize=10, clip_on=False)
+    colour, p50, p99 = _COLOUR[row.verdict], min(row.p50_s / row.slo_s, top), min(row.ratio, top)
+    rows.band(number, p50, p99, colour)
+    rows.ring(number, p50, colour, markersize=8)
+    rows.axes.plot([p99], [y], ">" if row.ratio > top else "o", color=INK[colour], markersize=10, clip_on=False)
+    rows.beside(number, f"{row.p99_s:.2f} s")
 
 
-def terms_chart(page: Page, width: int) -> str:
+def terms_chart(page: Page, width: int) -> Figure:
     """The four terms of the cost formula in seconds: what adds to the right, what the prefix cache saved to the left."""
-    with rc_context(STYLE):
-        rows = _Rows([row.tenant for row in page.money], width, right=110)
-        for number, row in enumerate(page.money):
-            y, left = rows.y(number), 0.0
-            for ns, colour in ((row.t_b_ns, "base"), (row.t_a_ns, "adapter"), (row.t_cold_ns, "cold")):
-                rows.axes.barh(y, ns / SECOND_NS, rows.thick, left, color=INK[colour], linewidth=0)
-                left += ns / SECOND_NS
-            saved, measured = -row.t_kv_ns / SECOND_NS, row.measured_ns / SECOND_NS
-            rows.axes.barh(y, saved, rows.thick, facecolor="none", edgecolor=INK["saved"], hatch="////", linewidth=0.8)
-            rows.axes.plot([measured] * 2, [y - rows.thick * 0.8, y + rows.thick * 0.8], color=INK["ink"], linewidth=2)
-            rows.beside(number, f"{row.cost:,.2f}")
-        rows.axes.axvline(0, color=INK["ink"], linewidth=1)
-        rows.grid()
-        rows.axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g} s".replace("-", "−")))
-        rows.axes.margins(x=0.02)
-        return inline_svg(rows.figure, f"terms{width}", "Engine time of each tenant by cost term")
+    rows = _Rows([row.tenant for row in page.money], width, right=110)
+    for number, row in enumerate(page.money):
+        left = 0.0
+        for ns, colour in ((row.t_b_ns, "base"), (row.t_a_ns, "adapter"), (row.t_cold_ns, "cold")):
+            rows.bar(number, left, ns / SECOND_NS, colour)
+            left += ns / SECOND_NS
+        saved, y = -row.t_kv_ns / SECOND_NS, rows.y(number)
+        rows.axes.barh(y, saved, rows.thick, facecolor="none", edgecolor=INK["saved"], hatch="////", linewidth=0.8)
+        rows.tick(number, row.measured_ns / SECOND_NS, "ink", 0.8, 2)
+        rows.beside(number, f"{row.cost:,.2f}")
+    rows.axes.axvline(0, color=INK["ink"], linewidth=1)
+    rows.grid()
+    rows.measure("{:g} s")
+    rows.axes.margins(x=0.02)
+    return rows.figure
 
 
-def share_chart(page: Page, width: int) -> str:
+def share_chart(page: Page, width: int) -> Figure:
     """Each tenant's share of the GPU time beside its share of the revenue."""
     shown = [row for row in page.money if row.gpu_share is not None]
-    with rc_context(STYLE):
-        rows = _Rows([row.tenant for row in shown], width, right=110)
-        for number, row in enumerate(shown):
-            y, used, paid = rows.y(number), 100 * (row.gpu_share or 0), 100 * (row.revenue_share or 0)
-            colour = "bad" if row.margin < 0 else "good"
-            rows.axes.plot([used, paid], [y, y], color=INK[colour], linewidth=4, alpha=0.45, solid_capstyle="round")
-            rows.axes.plot([used], [y], "s", color=INK["base"], markersize=9, clip_on=False)
-            rows.axes.plot(
-                [paid],
-                [y],
-                "o",
-                color=INK["surface"],
-                markeredgecolor=INK["ink"],
-                markeredgewidth=2,
-                markersize=9,
-                clip_on=False,
-            )
-            rows.beside(number, f"{row.margin:+,.2f}".replace("-", "−"), colour)
-        highest = max([1.0, *(100 * max(row.gpu_share or 0, row.revenue_share or 0) for row in shown)])
-        rows.axes.set_xlim(0, highest * 1.06)
-        rows.grid()
-        rows.axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g} %"))
-        return inline_svg(rows.figure, f"share{width}", "Share of GPU time and share of revenue of each tenant")
+    rows = _Rows([row.tenant for row in shown], width, right=110)
+    for number, row in enumerate(shown):
+        used, paid = 100 * (row.gpu_share or 0), 100 * (row.revenue_share or 0)
+        colour = "bad" if row.margin < 0 else "good"
+        rows.band(number, used, paid, colour)
+        rows.axes.plot([used], [rows.y(number)], "s", color=INK["base"], markersize=9, clip_on=False)
+        rows.ring(number, paid, "ink", markersize=9, clip_on=False)
+        rows.beside(number, f"{row.margin:+,.2f}".replace("-", "−"), colour)
+    highest = max([1.0, *(100 * max(row.gpu_share or 0, row.revenue_share or 0) for row in shown)])
+    rows.axes.set_xlim(0, highest * 1.06)
+    rows.grid()
+    rows.measure("{:g} %")
+    return rows.figure
 
 
-def owners_chart(owners: Sequence[Owner], width: int) -> str:
+def owners_chart(page: Page, width: int) -> Figure:
     """One bar: whose the rented time was."""
-    with rc_context(STYLE):
-        figure = Figure(figsize=(width / 72, 26 / 72), dpi=72)
-        figure.patch.set_alpha(0)
-        axes = figure.add_axes((0, 0, 1, 1))
-        axes.axis("off")
-        left = 0.0
-        for owner in owners:
-            axes.barh(0, owner.share, 1, left, color=INK[OWNER_COLOUR[owner.name]], linewidth=0)
-            left += owner.share
-        axes.set_xlim(0, left or 1)
-        axes.set_ylim(-0.5, 0.5)
-        return inline_svg(figure, f"owners{width}", "Rented time by owner")
+    figure, axes = _figure(width, 26, (0, 0, 1, 1))
+    axes.axis("off")
+    left = 0.0
+    for owner in page.owners:
+        axes.barh(0, owner.share, 1, left, color=INK[OWNER_COLOUR[owner.name]], linewidth=0)
+        left += owner.share
+    axes.set_xlim(0, left or 1)
+    axes.set_ylim(-0.5, 0.5)
+    return figure
 
 
-def residency_chart(found: Timeline, width: int) -> str:
+def residency_chart(page: Page, width: int) -> Figure:
     """Stays of each adapter in an engine: surely there, perhaps there, in use, and its loads."""
+    found = page.timeline
+    assert found is not None
     several = len({lane.engine for lane in found.lanes}) > 1
-    with rc_context(STYLE):
-        rows = _Rows(
-            [f"{lane.adapter} · {lane.engine}" if several else lane.adapter for lane in found.lanes],
-            width,
-            right=16,
-            row=28,
-        )
-        axes, begin = rows.axes, found.start_ns
+    labels = [f"{lane.adapter} · {lane.engine}" if several else lane.adapter for lane in found.lanes]
+    rows = _Rows(labels, width, right=16, row=28)
 
-        def at(ns: int) -> float:
-            return (ns - begin) / SECOND_NS
+    def at(ns: int) -> float:
+        return (ns - found.start_ns) / SECOND_NS
 
-        for number, lane in enumerate(found.lanes):
-            y = rows.y(number)
-            for stay in lane.stays:
-                axes.barh(
-                    y,
-                    at(stay.end_ns) - at(stay.start_ns),
-                    rows.thick,
-                    at(stay.start_ns),
-                    color=INK["maybe"],
-                    linewidth=0,
-                )
-                axes.barh(
-                    y,
-                    at(stay.sure_ns) - at(stay.start_ns),
-                    rows.thick,
-                    at(stay.start_ns),
-                    color=INK["stay"],
-                    linewidth=0,
-                )
-            for first, last in lane.uses:
-                axes.barh(y, at(last) - at(first), rows.thick * 0.45, at(first), color=INK["use"], linewidth=0)
-            for load in lane.loads_ns:
-                axes.plot(
-                    [at(load)] * 2,
-                    [y - rows.thick * 0.75, y + rows.thick * 0.75],
-                    color=INK["cold"],
-                    linewidth=2.2,
-                    clip_on=False,
-                )
-        axes.set_xlim(0, max(1.0, at(found.end_ns)))
-        rows.grid(8)
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _clock(begin, value, at(found.end_ns))))
-        return inline_svg(rows.figure, f"residency{width}", "When each adapter was in an engine")
+    for number, lane in enumerate(found.lanes):
+        for stay in lane.stays:
+            for end_ns, colour in ((stay.end_ns, "maybe"), (stay.sure_ns, "stay")):
+                rows.bar(number, at(stay.start_ns), at(end_ns) - at(stay.start_ns), colour)
+        for first, last in lane.uses:
+            rows.bar(number, at(first), at(last) - at(first), "use", 0.45)
+        for load in lane.loads_ns:
+            rows.tick(number, at(load), "cold", 0.75, 2.2, clip_on=False)
+    rows.axes.set_xlim(0, max(1.0, at(found.end_ns)))
+    rows.grid(8)
+    clock = FuncFormatter(lambda value, _: _clock(found.start_ns, value, at(found.end_ns)))
+    rows.axes.xaxis.set_major_formatter(clock)
+    return rows.figure
 
 
 def _clock(begin_ns: int, seconds: float, span_s: float) -> str:
@@ -240,36 +227,48 @@ def _clock(begin_ns: int, seconds: float, span_s: float) -> str:
     return datetime.fromtimestamp(begin_ns / SECOND_NS + seconds, UTC).strftime(form)
 
 
-def cold_chart(page: Page, width: int) -> str:
+def cold_chart(page: Page, width: int) -> Figure:
     """How long requests waited for a cold adapter, and how long the engine's thread was lost to it; milliseconds, log scale."""
-    with rc_context(STYLE):
-        rows = _Rows([row.adapter for row in page.cold], width, right=88, row=28)
-        axes = rows.axes
-        axes.set_xscale("log")
-        for number, row in enumerate(page.cold):
-            _cold_row(axes, row, rows.y(number), rows.thick)
-            worst = max(row.waits_ms, default=None)
-            if worst is not None:
-                rows.beside(number, f"{worst:,.0f} ms")
-        axes.axvline(page.cold_promise_ms, color=INK["ink"], linewidth=1.2)
-        highest = max([page.cold_promise_ms * 1.3, *(1.3 * wait for row in page.cold for wait in row.waits_ms)])
-        axes.axvspan(page.cold_promise_ms, highest, color=INK["bad-tint"], linewidth=0)
-        axes.set_xlim(1, highest)
-        axes.minorticks_off()
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g} ms"))
-        rows.rules()
-        return inline_svg(rows.figure, f"cold{width}", "Adapter loads: waits of requests and lost engine time")
+    rows = _Rows([row.adapter for row in page.cold], width, right=88, row=28)
+    axes = rows.axes
+    dots: dict[str, Any] = {"markersize": 7, "alpha": 0.55, "markeredgewidth": 0, "clip_on": False}
+    axes.set_xscale("log")
+    for number, row in enumerate(page.cold):
+        axes.plot(row.waits_ms, [rows.y(number)] * len(row.waits_ms), "o", color=INK["cold"], **dots)
+        rows.tick(number, row.engine_median_ms, "base", 0.6, 3)
+        if row.waits_ms:
+            rows.beside(number, f"{max(row.waits_ms):,.0f} ms")
+    axes.axvline(page.cold_promise_ms, color=INK["ink"], linewidth=1.2)
+    highest = max([page.cold_promise_ms * 1.3, *(1.3 * wait for row in page.cold for wait in row.waits_ms)])
+    axes.axvspan(page.cold_promise_ms, highest, color=INK["bad-tint"], linewidth=0)
+    axes.set_xlim(1, highest)
+    axes.minorticks_off()
+    rows.measure("{:,g} ms")
+    rows.rules()
+    return rows.figure
 
 
-def _cold_row(axes: Axes, row: Cold, y: float, thick: float) -> None:
-    axes.plot(
-        row.waits_ms,
-        [y] * len(row.waits_ms),
-        "o",
-        color=INK["cold"],
-        markersize=7,
-        alpha=0.55,
-        markeredgewidth=0,
-        clip_on=False,
+class Drawn(NamedTuple):
+    """One chart in two widths: for a wide screen and for a phone."""
+
+    wide: Markup
+    narrow: Markup
+
+
+def drawn(page: Page) -> dict[str, Drawn]:
+    """The charts by name; one without data is left out."""
+    found = page.timeline
+    charts = (
+        ("promise", page.promises, promise_chart, "P50 and P99 latency of each tenant, divided by its promise"),
+        ("terms", page.money, terms_chart, "Engine time of each tenant by cost term"),
+        ("share", page.money, share_chart, "Share of GPU time and share of revenue of each tenant"),
+        ("owners", page.rented_ns > 0, owners_chart, "Rented time by owner"),
+        ("cold", page.cold, cold_chart, "Adapter loads: waits of requests and lost engine time"),
+        ("residency", found and found.lanes, residency_chart, "When each adapter was in an engine"),
     )
-    axes.plot([row.engine_median_ms] * 2, [y - thick * 0.6, y + thick * 0.6], color=INK["base"], linewidth=3)
+    with rc_context(STYLE):
+        return {
+            name: Drawn(*(Markup(inline_svg(draw(page, width), f"{name}{width}", title)) for width in (WIDE, NARROW)))
+            for name, some, draw, title in charts
+            if some
+        }

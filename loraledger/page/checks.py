@@ -6,18 +6,17 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from alerts.promises import Promises
+from alerts.promises import Promises, Severity
 from billing.close.blocks import Kind
 from billing.close.month import MonthState
 from billing.close.reconcile import Reconciliation
 from catalog.durations import SECOND_NS
 from catalog.owners import BUSY, TimeOwner
-from loraledger.page.view import ActiveAlert, Alerts, LedgerCheck, Money, Severity
+from loraledger.page.view import ActiveAlert, Alerts, LedgerCheck, Money
 
 LEDGER: Final = "the ledger’s own checks"
 NOT_ASKED: Final = f"{LEDGER}; Prometheus was not asked"
 PROMETHEUS: Final = "Prometheus"
-_RANK: Final = {Severity.CRITICAL: 0, Severity.WARNING: 1}
 
 
 def ledger_alerts(
@@ -28,53 +27,40 @@ def ledger_alerts(
     active: list[ActiveAlert] = []
     checks: list[LedgerCheck] = []
 
-    def judge(name: str, what: str, good: bool, text: str, severity: Severity = Severity.WARNING) -> None:
+    def fire(name: str, subject: str, summary: str) -> None:
+        active.append(ActiveAlert(name, "warning", subject, summary, f"alerts/runbooks/{name}.md"))
+
+    def judge(what: str, good: bool, text: str, name: str | None = None) -> None:
         checks.append(LedgerCheck(what, text, good))
-        if not good:
-            active.append(ActiveAlert(name, severity, "", f"{what}: {text}", f"alerts/runbooks/{name}.md"))
+        if name is not None and not good:
+            fire(name, "", f"{what}: {text}")
 
     missing = found.missing_ns or found.missing_cost
-    checks.append(
-        LedgerCheck(
-            "conservation",
-            f"{found.missing_ns:,} ns and {found.missing_cost} missing" if missing else "0 ns missing",
-            not missing,
-        )
-    )
-    quarantined = state.count(Kind.QUARANTINE)
-    judge("LoraQuarantineNotEmpty", "quarantine", not quarantined, f"{quarantined} records wait")
-    gaps = state.count(Kind.RECORDS)
-    judge("LoraRecordGaps", "record gaps", not gaps, f"{gaps} numbers missing")
-    unpriced = state.count(Kind.PRICE)
-    judge("LoraPriceMissing", "prices", not unpriced, f"{unpriced} engine-hours without one")
+    said = f"{found.missing_ns:,} ns and {found.missing_cost} missing" if missing else "0 ns missing"
+    judge("conservation", not missing, said)
+    for what, kind, counted, name in (
+        ("quarantine", Kind.QUARANTINE, "records wait", "LoraQuarantineNotEmpty"),
+        ("record gaps", Kind.RECORDS, "numbers missing", "LoraRecordGaps"),
+        ("prices", Kind.PRICE, "engine-hours without one", "LoraPriceMissing"),
+    ):
+        count = state.count(kind)
+        judge(what, not count, f"{count} {counted}", name)
     busy = sum(found.owners[owner] for owner in BUSY)
-    for name, owner, limit in (
-        ("LoraEngineTimeUnattributed", TimeOwner.UNATTRIBUTED, limits.unattributed),
-        ("LoraEngineTimeSystemHigh", TimeOwner.SYSTEM, limits.system),
+    few = busy < limits.min_busy_seconds * SECOND_NS
+    for owner, limit, name in (
+        (TimeOwner.UNATTRIBUTED, limits.unattributed, "LoraEngineTimeUnattributed"),
+        (TimeOwner.SYSTEM, limits.system, "LoraEngineTimeSystemHigh"),
     ):
         owned = found.owners[owner]
-        few = busy < limits.min_busy_seconds * SECOND_NS
-        text = f"{owned / (busy or 1):.1%} of busy time" + (
-            f", judged from {limits.min_busy_seconds} s on" if few else f", limit {float(limit):.1%}"
-        )
-        judge(name, f"{owner} time", few or owned <= limit * busy, text)
-    judge(
-        "LoraCloseOverdue", "close", not overdue, f"{', '.join(overdue)} not closed" if overdue else "nothing overdue"
-    )
+        judged = f"judged from {limits.min_busy_seconds} s on" if few else f"limit {float(limit):.1%}"
+        text = f"{owned / (busy or 1):.1%} of busy time, {judged}"
+        judge(f"{owner} time", few or owned <= limit * busy, text, name)
+    late = f"{', '.join(overdue)} not closed" if overdue else "nothing overdue"
+    judge("close", not overdue, late, "LoraCloseOverdue")
     losing = [row for row in money if row.margin < 0 and row.cost >= limits.margin_min_cost]
-    checks.append(
-        LedgerCheck("margin", f"below cost: {', '.join(row.tenant for row in losing) or 'nobody'}", not losing)
-    )
-    active += [
-        ActiveAlert(
-            "LoraMarginNegative",
-            Severity.WARNING,
-            row.tenant,
-            f"costs {row.cost:,.2f}, pays {row.revenue:,.2f} {found.currency}",
-            "alerts/runbooks/LoraMarginNegative.md",
-        )
-        for row in losing
-    ]
+    judge("margin", not losing, f"below cost: {', '.join(row.tenant for row in losing) or 'nobody'}")
+    for row in losing:
+        fire("LoraMarginNegative", row.tenant, f"costs {row.cost:,.2f}, pays {row.revenue:,.2f} {found.currency}")
     return Alerts(tuple(_sorted(active)), NOT_ASKED, tuple(checks))
 
 
@@ -87,7 +73,7 @@ def prometheus_alerts(answer: Mapping[str, Any], address: str, checks: Sequence[
         if alert["state"] != "firing":
             continue
         labels, notes = alert["labels"], alert["annotations"]
-        severity = Severity.CRITICAL if labels.get("severity") == "critical" else Severity.WARNING
+        severity: Severity = "critical" if labels.get("severity") == "critical" else "warning"
         subject = next((labels[key] for key in ("tenant", "engine", "adapter", "gpu", "instance") if key in labels), "")
         active.append(
             ActiveAlert(
@@ -103,4 +89,4 @@ def prometheus_alerts(answer: Mapping[str, Any], address: str, checks: Sequence[
 
 
 def _sorted(active: Sequence[ActiveAlert]) -> list[ActiveAlert]:
-    return sorted(active, key=lambda alert: (_RANK[alert.severity], alert.name, alert.subject))
+    return sorted(active, key=lambda alert: (alert.severity != "critical", alert.name, alert.subject))

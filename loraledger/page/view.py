@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
+from typing import Final
+
+from alerts.promises import Severity
 
 
 class Verdict(StrEnum):
@@ -62,7 +65,7 @@ class Money:
     t_cold_ns: int
     cost: Decimal
     revenue: Decimal
-    per_million: Decimal | None
+    cost_per_million_tokens: Decimal | None
     gpu_share: float | None
     revenue_share: float | None
 
@@ -75,6 +78,19 @@ class Money:
     def margin(self) -> Decimal:
         """Revenue minus cost."""
         return self.revenue - self.cost
+
+
+_ADDED: Final = (
+    "requests",
+    "input_tokens",
+    "output_tokens",
+    "t_b_ns",
+    "t_a_ns",
+    "t_kv_ns",
+    "t_cold_ns",
+    "cost",
+    "revenue",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,13 +147,6 @@ class Cold:
     engine_sum_ms: float
     waits_ms: tuple[float, ...]
     late: int
-
-
-class Severity(StrEnum):
-    """As alerts have it."""
-
-    CRITICAL = "critical"
-    WARNING = "warning"
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,14 +206,10 @@ class Page:
     alerts: Alerts
 
     @property
-    def cost(self) -> Decimal:
-        """Attributed to tenants."""
-        return sum((row.cost for row in self.money), start=Decimal(0))
-
-    @property
-    def revenue(self) -> Decimal:
-        """Asked of tenants, before minimums and rounding."""
-        return sum((row.revenue for row in self.money), start=Decimal(0))
+    def whole(self) -> Money:
+        """All tenants together; revenue is before minimums and rounding."""
+        sums = {name: sum(getattr(row, name) for row in self.money) for name in _ADDED}
+        return Money("all", **sums, cost_per_million_tokens=None, gpu_share=None, revenue_share=None)
 
     @property
     def rent(self) -> Decimal:
