@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Callable
 
 import typer
 
@@ -35,8 +36,17 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for group in (serving, calibrate, catalog, books, verify, quarantine, invoice, credit, export, report, generated):
-    group.register(app)
+command: Callable[..., None]
+for command in (serving.serve, serving.demo, calibrate.calibrate, catalog.check):
+    app.command()(command)
+for command in (books.ingest, books.close, books.reconcile):
+    app.command()(command)
+# A query may begin with a comment, which looks like an option.
+app.command(context_settings={"ignore_unknown_options": True})(books.sql)
+for command in (verify.verify, credit.credit, report.report, generated.dashboards, generated.alerts):
+    app.command()(command)
+for name, group in (("quarantine", quarantine.group), ("invoice", invoice.group), ("export", export.group)):
+    app.add_typer(group, name=name)
 
 
 def main() -> None:

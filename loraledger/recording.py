@@ -18,6 +18,8 @@ from catalog.durations import QUARTER_NS
 
 INSTANTS = frozenset({"arrival_ns", "finished_ns", "admitted_ns", "first_token_ns", "start_ns", "end_ns", "at_ns"})
 """Keys of our JSON bodies that are UTC instants; all other `_ns` keys are durations."""
+_IDS = frozenset({"traceId", "spanId", "parentSpanId", "trace_id", "request_id"})
+_OTLP_INSTANT = re.compile(r'UnixNano":\s*"?(\d+)')
 EMITTER = re.compile(r"\b((?:gw|eng|meter|srv)-[0-9a-f]{6,})\b")
 
 
@@ -36,7 +38,7 @@ def write_recording(lines: Iterable[str], path: Path) -> None:
 
 def first_instant_ns(lines: Iterable[str]) -> int:
     """The earliest instant in a recording: its engine session's start."""
-    return min(instant for line in lines for instant in _instants(json.loads(line)))
+    return min(int(instant) for line in lines for instant in _OTLP_INSTANT.findall(line))
 
 
 def shift(lines: Iterable[str], start_ns: int, label: str) -> Iterator[str]:
@@ -48,51 +50,27 @@ def shift(lines: Iterable[str], start_ns: int, label: str) -> Iterator[str]:
         yield json.dumps(_moved(json.loads(EMITTER.sub(rf"\1-{label}", line)), offset, mask), separators=(",", ":"))
 
 
-def _instants(node: Any) -> Iterator[int]:
-    if isinstance(node, dict):
-        for key, value in node.items():
-            if key.endswith("UnixNano"):
-                yield int(value)
-            else:
-                yield from _instants(value)
-    elif isinstance(node, list):
-        for value in node:
-            yield from _instants(value)
-
-
 def _moved(node: Any, offset: int, mask: bytes) -> Any:
-    """OTLP JSON: times are `...UnixNano` strings, our values are JSON text in `stringValue`."""
     if isinstance(node, list):
         return [_moved(value, offset, mask) for value in node]
-    if not isinstance(node, dict):
-        return node
-    out: dict[str, Any] = {}
-    for key, value in node.items():
-        if key.endswith("UnixNano"):
-            out[key] = str(int(value) + offset)
-        elif key in ("traceId", "spanId", "parentSpanId"):
-            out[key] = _masked(value, mask)
-        elif key == "stringValue" and value.startswith("{"):
-            out[key] = json.dumps(_body_moved(json.loads(value), offset, mask), separators=(",", ":"))
-        else:
-            out[key] = _moved(value, offset, mask)
-    return out
+    if isinstance(node, dict):
+        return {key: _field_moved(key, value, offset, mask) for key, value in node.items()}
+    return node
 
 
-def _body_moved(node: Any, offset: int, mask: bytes) -> Any:
-    if isinstance(node, list):
-        return [_body_moved(value, offset, mask) for value in node]
-    if not isinstance(node, dict):
-        return node
-    out: dict[str, Any] = {}
-    for key, value in node.items():
-        if key in INSTANTS and value is not None:
-            out[key] = value + offset
-        elif key in ("trace_id", "request_id") and value is not None:
-            out[key] = _masked(value, mask)
-        else:
-            out[key] = _body_moved(value, offset, mask)
-    return out
+def _field_moved(key: str, value: Any, offset: int, mask: bytes) -> Any:
+    """OTLP JSON: times are `...UnixNano` strings, our values are JSON text in `stringValue`."""
+    if value is None:
+        return None
+    if key.endswith("UnixNano"):
+        return str(int(value) + offset)
+    if key in INSTANTS:
+        return value + offset
+    if key in _IDS:
+        return _masked(value, mask)
+    if key == "stringValue" and value.startswith("{"):
+        return json.dumps(_moved(json.loads(value), offset, mask), separators=(",", ":"))
+    return _moved(value, offset, mask)
 
 
 def _masked(text: str, mask: bytes) -> str:

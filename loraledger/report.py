@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -21,55 +21,28 @@ from loraledger import console
 
 def show_month(month: str, rows: Sequence[Mapping[str, Any]], catalog: Catalog) -> None:
     """One line per tenant: use, the four terms in seconds, cost, unit price, and the shares of GPU time and revenue."""
-    currency = catalog.prices.currency
-    columns = [
-        "tenant",
-        "requests",
-        "tokens in",
-        "out",
-        "T_B s",
-        "T_A s",
-        "T_kv s",
-        "T_cold s",
-        f"cost {currency}",
-        "per 1M out",
-        "GPU",
-        "revenue",
-    ]
-    lines = [
-        [
-            row["tenant"],
-            f"{row['requests']:,}",
-            f"{row['input_tokens']:,}",
-            f"{row['output_tokens']:,}",
-            console.seconds(row["t_b_ns"]),
-            console.seconds(row["t_a_ns"]),
-            console.seconds(row["t_kv_ns"]),
-            console.seconds(row["t_cold_ns"]),
-            console.amount(row["cost"]),
-            console.amount(row["cost_per_million_tokens"]),
-            _percent(row["gpu_share"]),
-            _percent(row["revenue_share"]),
-        ]
-        for row in rows
-    ]
-    whole: dict[str, Any] = {
-        key: sum((row[key] for row in rows), start=0)
-        for key in ("requests", "input_tokens", "output_tokens", "t_b_ns", "t_a_ns", "t_kv_ns", "t_cold_ns")
+    columns: dict[str, Callable[[Mapping[str, Any]], str]] = {
+        "tenant": lambda row: row["tenant"],
+        "requests": lambda row: f"{row['requests']:,}",
+        "tokens in": lambda row: f"{row['input_tokens']:,}",
+        "out": lambda row: f"{row['output_tokens']:,}",
+        "T_B s": lambda row: console.seconds(row["t_b_ns"]),
+        "T_A s": lambda row: console.seconds(row["t_a_ns"]),
+        "T_kv s": lambda row: console.seconds(row["t_kv_ns"]),
+        "T_cold s": lambda row: console.seconds(row["t_cold_ns"]),
+        f"cost {catalog.prices.currency}": lambda row: console.amount(row["cost"]),
     }
-    last = [
-        "all",
-        f"{whole['requests']:,}",
-        f"{whole['input_tokens']:,}",
-        f"{whole['output_tokens']:,}",
-        *(console.seconds(whole[term]) for term in ("t_b_ns", "t_a_ns", "t_kv_ns", "t_cold_ns")),
-        console.amount(sum((row["cost"] for row in rows), start=Decimal(0))),
-        "",
-        "",
-        "",
-    ]
+    of_one: dict[str, Callable[[Mapping[str, Any]], str]] = {
+        "per 1M out": lambda row: console.amount(row["cost_per_million_tokens"]),
+        "GPU": lambda row: _percent(row["gpu_share"]),
+        "revenue": lambda row: _percent(row["revenue_share"]),
+    }
+    lines = [[cell(row) for cell in (*columns.values(), *of_one.values())] for row in rows]
+    added = ("requests", "input_tokens", "output_tokens", "t_b_ns", "t_a_ns", "t_kv_ns", "t_cold_ns", "cost")
+    whole = {"tenant": "all", **{key: sum(row[key] for row in rows) for key in added}}
+    total = [*(cell(whole) for cell in columns.values()), *("" for _ in of_one)]
     console.out.print()
-    console.table(f"{month}: for whom the engine worked", columns, lines, total=last)
+    console.table(f"{month}: for whom the engine worked", [*columns, *of_one], lines, total=total)
     if catalog.prices.note:
         console.out.print(
             f"[dim]{catalog.prices.note} Cost = (T_B + T_A - T_kv + T_cold) x GPU-hour price; T_kv is an estimate and cancels.[/]\n"

@@ -24,14 +24,6 @@ if TYPE_CHECKING:
 Month = Annotated[str, typer.Argument(help="Billing month, as 2026-10.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    for command in (ingest, close, reconcile):
-        app.command()(command)
-    # A query may begin with a comment, which looks like an option.
-    app.command(context_settings={"ignore_unknown_options": True})(sql)
-
-
 def ingest(
     paths: Annotated[
         list[Path] | None,

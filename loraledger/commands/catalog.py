@@ -19,11 +19,6 @@ from loraledger import console
 from loraledger.commands.options import Json, settings
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command()(check)
-
-
 def check(
     path: Annotated[Path | None, typer.Argument(help="The catalog file.", show_default=False)] = None,
     json: Json = False,

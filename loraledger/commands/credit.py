@@ -22,11 +22,6 @@ if TYPE_CHECKING:
 Reason = Literal["usage_corrected", "price_corrected", "duplicate", "dispute", "goodwill", "void"]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command()(credit)
-
-
 def credit(
     target: Annotated[
         str,

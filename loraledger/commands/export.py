@@ -16,19 +16,11 @@ if TYPE_CHECKING:
 
 _FORMS: Final[dict[str, FileForm]] = {".csv": "csv", ".parquet": "parquet"}
 
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    group = typer.Typer(help="Write datasets for other tools.", no_args_is_help=True, rich_markup_mode=None)
-    group.command()(focus)
-    group.callback()(_datasets)
-    app.add_typer(group, name="export")
+group = typer.Typer(help="Write datasets for other tools.", no_args_is_help=True, rich_markup_mode=None)
+group.callback()(lambda: None)  # with a callback, an only command keeps its name
 
 
-def _datasets() -> None:
-    """Write datasets for other tools."""
-
-
+@group.command()
 def focus(
     month: Annotated[str, typer.Option(help="Billing month, as 2026-10.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The file to write; .csv or .parquet.")],

@@ -15,12 +15,6 @@ Check = Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 when
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="Another directory.", show_default=False)]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command()(dashboards)
-    app.command()(alerts)
-
-
 def dashboards(check: Check = False, out: Out = None) -> None:
     """Write the Grafana boards and their provisioning."""
     from dashboards.generate import GENERATED, files

@@ -27,25 +27,22 @@ class DraftUnlessNamed(TyperGroup):
         return super().parse_args(ctx, args)
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    group = typer.Typer(
-        cls=DraftUnlessNamed,
-        help="Write draft invoices of a month (`invoice 2026-10`), or explain an issued one.",
-        no_args_is_help=True,
-        rich_markup_mode=None,
-    )
-    group.command()(draft)
-    group.command()(explain)
-    app.add_typer(group, name="invoice")
+group = typer.Typer(
+    cls=DraftUnlessNamed,
+    help="Write draft invoices of a month (`invoice 2026-10`), or explain an issued one.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 
 
+@group.command()
 def draft(month: Month, catalog: CatalogFile = None, home: Home = None, dsn: Dsn = None, json: Json = False) -> None:
     """Write draft invoices (watermarked, unnumbered) of what the ledger knows of the month so far."""
 
     make(open_books(home, catalog, dsn), BillingMonth(month).text, False, json)
 
 
+@group.command()
 def explain(
     number: Annotated[str, typer.Argument(help="Number of an issued invoice.")],
     request: Annotated[

@@ -20,16 +20,10 @@ Ids = Annotated[
     list[str] | None, typer.Argument(metavar="ID...", help="Ids of entries, or their first digits.", show_default=False)
 ]
 
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    group = typer.Typer(rich_markup_mode=None)
-    group.callback(invoke_without_command=True)(entries)
-    group.command()(release)
-    group.command()(retry)
-    app.add_typer(group, name="quarantine")
+group = typer.Typer(rich_markup_mode=None)
 
 
+@group.callback(invoke_without_command=True)
 def entries(
     ctx: typer.Context,
     everything: Annotated[
@@ -53,6 +47,7 @@ def entries(
         _show(found)
 
 
+@group.command()
 def release(
     ids: Ids,
     reason: Annotated[str, typer.Option(help="Why it is given up; kept with the entry.")],
@@ -73,6 +68,7 @@ def release(
         console.out.print(f"{len(done)} released of {len(ids or [])} named; the others were resolved before")
 
 
+@group.command()
 def retry(ids: Ids = None, catalog: CatalogFile = None, home: Home = None, dsn: Dsn = None, json: Json = False) -> None:
     """Take entries whose cause is gone: those named, or all. Exit code 1 when one still waits."""
     from billing.store.intake.retry import retry as again

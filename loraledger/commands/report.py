@@ -11,11 +11,6 @@ from loraledger import console
 from loraledger.commands.options import CatalogFile, Dsn, Home, Json, open_books
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command()(report)
-
-
 def report(
     month: Annotated[
         str | None, typer.Argument(help="Billing month, as 2026-10; the running one by default.", show_default=False)

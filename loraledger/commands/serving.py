@@ -14,12 +14,6 @@ from loraledger import console
 from loraledger.commands.options import CatalogFile, Home, settings
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command()(serve)
-    app.command()(demo)
-
-
 def serve(
     catalog: CatalogFile = None,
     home: Home = None,

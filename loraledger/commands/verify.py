@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from loraledger import console
 from loraledger.commands.options import CatalogFile, Dsn, Home, Json, open_books
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(verify)
 
 
 def verify(catalog: CatalogFile = None, home: Home = None, dsn: Dsn = None, json: Json = False) -> None:
