@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from decimal import Decimal
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from catalog import engine_flags
-from catalog.fields import Bytes, Instant, Location, Name, Value, refuse_bool
+from catalog.fields import Bytes, Instant, Location, Name, Value, must, refuse_bool
 
 BUILTIN: Final = "builtin:"
 BUILTIN_KV_BYTES: Final = {"builtin:tiny": 4096, "builtin:mid": 8192}
@@ -16,22 +17,8 @@ BUILTIN_KV_BYTES: Final = {"builtin:tiny": 4096, "builtin:mid": 8192}
 BUILTIN_ADAPTERS: Final = frozenset(f"builtin:adapter/{n}" for n in range(8))
 
 
-def _known_base(path: str) -> str:
-    if path.startswith(BUILTIN) and path not in BUILTIN_KV_BYTES:
-        raise ValueError(f"must be one of {', '.join(BUILTIN_KV_BYTES)}, a directory or a hub name")
-    return path
-
-
-def _known_adapter(path: str) -> str:
-    if path.startswith(BUILTIN) and path not in BUILTIN_ADAPTERS:
-        raise ValueError("must be builtin:adapter/0 to builtin:adapter/7, or a directory")
-    return path
-
-
-def _power_of_two(value: int) -> int:
-    if value & (value - 1):
-        raise ValueError("must be a power of two")
-    return value
+def _builtin(known: Collection[str], fault: str) -> Any:
+    return must(lambda path: not path.startswith(BUILTIN) or path in known, fault)
 
 
 def _as_json(value: Any) -> Any:
@@ -43,6 +30,7 @@ def _as_json(value: Any) -> Any:
     return [_as_json(inner) for inner in value] if isinstance(value, list) else value
 
 
+_POWER_OF_TWO: Final = must(lambda value: not value & (value - 1), "must be a power of two")
 Flag = Annotated[str, AfterValidator(engine_flags.canonical)]
 
 
@@ -50,7 +38,10 @@ class BaseModelSpec(Value):
     """The one base model. `builtin:tiny` is made locally on first use; else a directory or a hub name."""
 
     name: Name
-    path: Annotated[Location, AfterValidator(_known_base)] = "builtin:tiny"
+    path: Annotated[
+        Location,
+        _builtin(BUILTIN_KV_BYTES, f"must be one of {', '.join(BUILTIN_KV_BYTES)}, a directory or a hub name"),
+    ] = "builtin:tiny"
 
 
 class Rental(Value):
@@ -79,7 +70,7 @@ class Engine(Value):
     max_model_len: Annotated[int, Field(ge=64, le=16 << 20), refuse_bool] = 1024
     max_num_seqs: Annotated[int, Field(ge=1, le=65_536), refuse_bool] = 32
     max_num_batched_tokens: Annotated[int, Field(ge=64, le=16 << 20), refuse_bool] = 1024
-    block_size: Annotated[int, Field(ge=8, le=1_024), refuse_bool, AfterValidator(_power_of_two)] = 32
+    block_size: Annotated[int, Field(ge=8, le=1_024), refuse_bool, _POWER_OF_TWO] = 32
     kv_cache_bytes: Annotated[int, Field(ge=1 << 20, le=1 << 50), refuse_bool] = 256 << 20
     memory_bytes: Annotated[int, Field(ge=1 << 20, le=1 << 50), refuse_bool] = 300 << 20
     profile: Location | None = None
@@ -110,7 +101,9 @@ class Adapter(Value):
     """
 
     name: Name
-    path: Annotated[Location, AfterValidator(_known_adapter)]
+    path: Annotated[
+        Location, _builtin(BUILTIN_ADAPTERS, "must be builtin:adapter/0 to builtin:adapter/7, or a directory")
+    ]
     rank: Annotated[int, Field(ge=1, le=512), refuse_bool]
     owner: Name | None = None
     memory_budget_bytes: Bytes = 0

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from functools import cache
+from functools import cache, partial
 from typing import Annotated, Any, Final
 from zoneinfo import available_timezones
 
@@ -62,15 +63,21 @@ class Value(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+def must(holds: Callable[[Any], bool], fault: str, when: type = AfterValidator) -> Any:
+    """Refuse a value of which this does not hold, in these words."""
+
+    def check(value: Any) -> Any:
+        if not holds(value):
+            raise ValueError(fault)
+        return value
+
+    return when(check)
+
+
 @cache
 def _zones() -> frozenset[str]:
-    return frozenset(available_timezones()) - PSEUDO_ZONES
-
-
-def _known_zone(name: str) -> str:
-    if name not in _zones() or name.startswith(("posix/", "right/", "SystemV/")):
-        raise ValueError("not a time zone of the IANA database (such as Europe/Berlin or UTC)")
-    return name
+    places = (name for name in available_timezones() if not name.startswith(("posix/", "right/", "SystemV/")))
+    return frozenset(places) - PSEUDO_ZONES
 
 
 @cache
@@ -84,59 +91,27 @@ def countries() -> frozenset[str]:
     return frozenset(country.alpha_2 for country in pycountry.countries)
 
 
-def _known_currency(code: str) -> str:
-    if code not in _currencies():
-        raise ValueError("not the ISO 4217 code of a currency that invoices are paid in")
-    return code
-
-
 def _matches_linearly(pattern: str) -> str:
     Matcher(pattern)
     return pattern
 
 
-def _line(text: str) -> str:
-    if fault := text_fault(text):
+def _for_people(text: str, *, lines: bool = False) -> str:
+    if fault := text_fault(text, lines=lines):
         raise ValueError(fault)
     return text
 
 
-def _prose(text: str) -> str:
-    if fault := text_fault(text, lines=True):
-        raise ValueError(fault)
-    return text
+def _is_written_out(value: Any) -> bool:
+    return not isinstance(value, bool | int | float | Decimal) and not (
+        isinstance(value, str) and not _DATED.match(value)
+    )
 
 
-def _no_number_of_truth(value: Any) -> Any:
-    if isinstance(value, bool):
-        raise ValueError("must be a number, not true or false")
-    return value
-
-
-def _written_out(value: Any) -> Any:
-    if isinstance(value, (bool, int, float, Decimal)) or (isinstance(value, str) and not _DATED.match(value)):
-        raise ValueError("must be written out, such as 2026-10-01 or 2026-10-01T00:00:00Z")
-    return value
-
-
-def _instant(value: datetime) -> datetime:
-    if not EARLIEST <= value <= LATEST:
-        raise ValueError(f"must lie between {EARLIEST:%Y-%m-%d} and {LATEST:%Y-%m-%d}")
-    return value
-
-
-def _day(value: date) -> date:
-    if not EARLIEST.date() <= value <= LATEST.date():
-        raise ValueError(f"must lie between {EARLIEST:%Y-%m-%d} and {LATEST:%Y-%m-%d}")
-    return value
-
-
-def _email(text: str) -> str:
+def _is_email(text: str) -> bool:
     local, _, domain = text.partition("@")
-    labels = domain.split(".")
-    if not _EMAIL.fullmatch(text) or ".." in f".{local}." or not all(map(_DNS_LABEL.fullmatch, labels)):
-        raise ValueError("not an e-mail address")
-    return text
+    labels = map(_DNS_LABEL.fullmatch, domain.split("."))
+    return _EMAIL.fullmatch(text) is not None and ".." not in f".{local}." and all(labels)
 
 
 def _iban(text: str) -> str:
@@ -147,33 +122,46 @@ def _iban(text: str) -> str:
     return text
 
 
-def _no_empty_key(text: str) -> str:
-    if text == EMPTY_KEY:
-        raise ValueError("is the hash of an empty key, which nobody can send")
-    return text
-
-
-refuse_bool: Final = BeforeValidator(_no_number_of_truth)
+_SPAN: Final = f"must lie between {EARLIEST:%Y-%m-%d} and {LATEST:%Y-%m-%d}"
+refuse_bool: Final = must(
+    lambda value: not isinstance(value, bool), "must be a number, not true or false", BeforeValidator
+)
+_dated: Final = must(
+    _is_written_out, "must be written out, such as 2026-10-01 or 2026-10-01T00:00:00Z", BeforeValidator
+)
+_line: Final = AfterValidator(_for_people)
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
-Line = Annotated[str, Field(max_length=200), AfterValidator(_line)]
+Line = Annotated[str, Field(max_length=200), _line]
 """One line of text for people, as a document can hold it."""
-TaxId = Annotated[str, Field(max_length=40), AfterValidator(_line)]
-Reference = Annotated[str, Field(max_length=60), AfterValidator(_line)]
-Prose = Annotated[str, Field(max_length=2_000), AfterValidator(_prose)]
+TaxId = Annotated[str, Field(max_length=40), _line]
+Reference = Annotated[str, Field(max_length=60), _line]
+Prose = Annotated[str, Field(max_length=2_000), AfterValidator(partial(_for_people, lines=True))]
 """Text for people, of several lines if need be."""
-Location = Annotated[str, Field(max_length=4_096), AfterValidator(_line)]
+Location = Annotated[str, Field(max_length=4_096), _line]
 """A path, a name in a hub, or a built-in thing."""
-Email = Annotated[str, Field(max_length=254), AfterValidator(_email)]
+Email = Annotated[str, Field(max_length=254), must(_is_email, "not an e-mail address")]
 Iban = Annotated[str, Field(max_length=42), AfterValidator(_iban)]
-Zone = Annotated[str, Field(max_length=64), AfterValidator(_known_zone)]
+Zone = Annotated[
+    str,
+    Field(max_length=64),
+    must(lambda name: name in _zones(), "not a time zone of the IANA database (such as Europe/Berlin or UTC)"),
+]
 Pattern = Annotated[str, Field(min_length=1), AfterValidator(_matches_linearly)]
-Currency = Annotated[str, Field(pattern=r"^[A-Z]{3}$"), AfterValidator(_known_currency)]
+Currency = Annotated[
+    str,
+    Field(pattern=r"^[A-Z]{3}$"),
+    must(lambda code: code in _currencies(), "not the ISO 4217 code of a currency that invoices are paid in"),
+]
 Series = Annotated[str, Field(pattern=r"^[A-Z0-9][A-Z0-9-]{0,11}$")]
-KeyHash = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$"), AfterValidator(_no_empty_key)]
+KeyHash = Annotated[
+    str,
+    Field(pattern=r"^sha256:[0-9a-f]{64}$"),
+    must(lambda key: key != EMPTY_KEY, "is the hash of an empty key, which nobody can send"),
+]
 
-Instant = Annotated[AwareDatetime, BeforeValidator(_written_out), AfterValidator(_instant)]
-Day = Annotated[date, BeforeValidator(_written_out), AfterValidator(_day)]
+Instant = Annotated[AwareDatetime, _dated, must(lambda at: EARLIEST <= at <= LATEST, _SPAN)]
+Day = Annotated[date, _dated, must(lambda day: EARLIEST.date() <= day <= LATEST.date(), _SPAN)]
 
 Price = Annotated[Decimal, Field(ge=0, le=10**12, max_digits=20, decimal_places=6), refuse_bool]
 Share = Annotated[Decimal, Field(ge=0, le=1, max_digits=20, decimal_places=6), refuse_bool]

@@ -57,13 +57,11 @@ FLEET_BOARD: Final = Dashboard(
             "Attempts in flight",
             "Opened and not yet closed.",
             Prom("in_flight", f"sum({names.IN_FLIGHT.name})", "attempts"),
-            "short",
         ),
         Stat(
             "Adapters in slots",
             "Adapters that hold a device slot now.",
             Prom("slots_in_use", f"count({names.MEMORY_USED.name} > 0) or vector(0)", "adapters"),
-            "short",
         ),
         Stat(
             "KV blocks",
@@ -139,8 +137,6 @@ FLEET_BOARD: Final = Dashboard(
             "From the ledger: the loop between steps, empty steps, stalls.",
             Sql("system_causes"),
             "s",
-            bars=True,
-            stacked=True,
         ),
         TimeSeries(
             "Residency cost",
@@ -153,13 +149,11 @@ FLEET_BOARD: Final = Dashboard(
             "Connections",
             "Open to each gateway.",
             Prom("connections_open", names.CONNECTIONS_OPEN.name, "{{instance}}"),
-            "short",
         ),
         TimeSeries(
             "Connections refused or closed by us",
             "Too many (total, address), idle or half sent, flooding, or slow to take a reply.",
             Prom("connections_closed", increase(names.CONNECTIONS_CLOSED, "what"), "{{what}}"),
-            "short",
             stacked=True,
         ),
     ),

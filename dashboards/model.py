@@ -42,7 +42,9 @@ class ColorStep:
 
 @dataclass(frozen=True, slots=True)
 class TimeSeries:
-    """Values over time, from one query or several to one data source; an SQL query has columns time, labels, values.
+    """Values over time, from one query or several to one data source.
+
+    An SQL query has columns time, labels, values: sums of intervals, which are drawn as bars on top of each other.
 
     `steps` are drawn as lines, or as filled bands with `area`. `width` and `height` are in grid units, 24 across.
     """
@@ -50,13 +52,12 @@ class TimeSeries:
     title: str
     description: str
     queries: Prom | Sql | tuple[Prom, ...]
-    unit: str
+    unit: str = "short"
     steps: tuple[ColorStep, ...] = ()
     area: bool = False
     stacked: bool = False
     minimum: int | None = 0
     maximum: int | None = None
-    bars: bool = False
     width: int = 12
     height: int = 8
 
@@ -68,7 +69,7 @@ class Stat:
     title: str
     description: str
     queries: Prom | Sql
-    unit: str
+    unit: str = "short"
     steps: tuple[ColorStep, ...] = ()
     empty: str = "no data"
     decimals: int | None = None

@@ -42,16 +42,12 @@ MONEY_BOARD: Final = Dashboard(
             "Attributed cost per interval.",
             Sql("cost_by_tenant"),
             "none",
-            bars=True,
-            stacked=True,
         ),
         TimeSeries(
             "The four terms",
             "Engine seconds per interval; T_kv counts against the others.",
             Sql("terms_over_time"),
             "s",
-            bars=True,
-            stacked=True,
             minimum=None,
         ),
         TablePanel(
@@ -105,8 +101,6 @@ MONEY_BOARD: Final = Dashboard(
             "Tenants, cold, recompute, system, idle, unattributed, down: they sum to the rented time.",
             Sql("engine_cost_by_owner"),
             "none",
-            bars=True,
-            stacked=True,
             width=24,
         ),
         TablePanel(

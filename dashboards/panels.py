@@ -92,14 +92,16 @@ def _panel(panel: Panel) -> core.Panel:
 
 
 def _time_series(panel: TimeSeries) -> core.Panel:
+    bars = isinstance(panel.queries, Sql)
+    stacked = panel.stacked or bars
     return core.TimeSeries(
         **_queried(panel),
         unit=panel.unit,
         thresholds=_steps(panel.steps),
         thresholdsStyleMode=("area" if panel.area else "line") if panel.steps else "off",
-        stacking={"mode": "normal" if panel.stacked else "none", "group": "A"},
-        fillOpacity=60 if panel.bars else (30 if panel.stacked else 0),
-        drawStyle="bars" if panel.bars else "line",
+        stacking={"mode": "normal" if stacked else "none", "group": "A"},
+        fillOpacity=60 if bars else (30 if stacked else 0),
+        drawStyle="bars" if bars else "line",
         showPoints="never",
         valueMin=panel.minimum,
         valueMax=panel.maximum,

@@ -100,7 +100,6 @@ ROUTING_BOARD: Final = Dashboard(
             "Adapter loads",
             "Loads that a request waited for, by adapter.",
             Prom("cold_loads", increase(names.COLD_START_MS_HIST, "adapter"), "{{adapter}}"),
-            "short",
             stacked=True,
         ),
         TimeSeries(
@@ -115,8 +114,6 @@ ROUTING_BOARD: Final = Dashboard(
             "From the ledger: engine seconds that loading adapters took.",
             Sql("cold_time_by_adapter"),
             "s",
-            bars=True,
-            stacked=True,
         ),
         TablePanel(
             "Cold starts by adapter and phase",

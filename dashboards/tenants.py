@@ -127,20 +127,17 @@ TENANTS_BOARD: Final = Dashboard(
             "Attempts in flight",
             "Opened and not yet closed.",
             Prom("tenant_in_flight", f"sum by (tenant) ({names.IN_FLIGHT.name}{{{TENANT}}})", _BY_TENANT),
-            "short",
         ),
         TimeSeries(
             "Input tokens",
             "Cached ones included.",
             Prom("tenant_input_tokens", rate(names.INPUT_TOKENS, "tenant", TENANT), _BY_TENANT),
-            "short",
             width=8,
         ),
         TimeSeries(
             "Output tokens",
             "Delivered.",
             Prom("tenant_output_tokens", rate(names.OUTPUT_TOKENS, "tenant", TENANT), _BY_TENANT),
-            "short",
             width=8,
         ),
         TimeSeries(

@@ -31,9 +31,8 @@ from catalog.load import load
 from catalog.model import Catalog
 from catalog.months import to_datetime
 from loraledger.settings import Settings
-from pipelines.errors import ChecksFailed
 from pipelines.invoices import Acceptances
-from pipelines.run import RunReport, run_hours, run_month
+from pipelines.run import ChecksFailed, RunReport, run_hours, run_month
 from pipelines.settings import Settings as PipelineSettings
 from pipelines.work import Progress, silent
 

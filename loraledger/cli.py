@@ -55,7 +55,7 @@ def main() -> None:
     from billing.errors import BillingError, PeriodInvalid
     from billing.store.errors import BooksBroken
     from catalog.load import CatalogInvalid
-    from pipelines.errors import PipelineError
+    from pipelines.settings import PipelineError
     from serving.calibration.fit import CalibrationRefused
     from serving.errors import ServingError
     from serving.step_model.profile import ProfileInvalid

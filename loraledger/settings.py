@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pipelines.settings import patient
+from pipelines.settings import font_folders, patient
 
 
 class SettingInvalid(OSError):
@@ -68,9 +68,7 @@ class Settings:
             otlp_endpoint=environ.get("LORALEDGER_OTLP_ENDPOINT") or None,
             trusted_proxies=_proxies(environ.get("LORALEDGER_TRUSTED_PROXIES", "")),
             drain_s=_seconds("LORALEDGER_DRAIN_S", environ.get("LORALEDGER_DRAIN_S")),
-            fonts=tuple(
-                Path(part).absolute() for part in environ.get("LORALEDGER_FONTS", "").split(os.pathsep) if part
-            ),
+            fonts=font_folders(environ),
             supervised=environ.get("LORALEDGER_SUPERVISED", "") in {"1", "true", "yes"},
         )
 

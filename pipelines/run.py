@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -11,11 +12,18 @@ from billing.exact.periods import to_ns
 from billing.store.finance import month_window
 from catalog.durations import HOUR_NS
 from pipelines.checks import CHECKS
-from pipelines.errors import ChecksFailed
 from pipelines.invoices import Acceptances, invoices
-from pipelines.settings import Settings
+from pipelines.settings import PipelineError, Settings
 from pipelines.steps import HOURLY, Figures
 from pipelines.work import Progress, Window, Work, open_work, silent
+
+
+class ChecksFailed(PipelineError):
+    """All was made, and checks of severity error did not pass; `failures` are lines of `check: what is wrong`."""
+
+    def __init__(self, failures: Sequence[str]) -> None:
+        self.failures = list(failures)
+        super().__init__("checks failed:\n" + "\n".join(f"  {failure}" for failure in failures))
 
 
 @dataclass(frozen=True, slots=True)

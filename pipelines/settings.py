@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlencode
 
-from pipelines.errors import SettingsInvalid
-
 DEFAULT_START: Final = "2026-01-01"
 _PLACES: Final = tuple(f"LORALEDGER_{name}" for name in ("DSN", "SPOOL", "CATALOG", "OUT", "SNAPSHOT"))
+
+
+class PipelineError(Exception):
+    """Base of every error of the pipelines' own."""
+
+
+class SettingsInvalid(PipelineError):
+    """Settings are missing or wrong; `problems` lists all of them."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = list(problems)
+        super().__init__("could not read settings: " + "; ".join(problems))
 
 
 def font_folders(environ: Mapping[str, str]) -> tuple[Path, ...]:

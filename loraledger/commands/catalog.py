@@ -13,8 +13,7 @@ import typer
 
 from catalog.advice import warnings
 from catalog.load import CatalogInvalid, load, version
-from catalog.model import Catalog
-from catalog.schema import json_schema
+from catalog.model import Catalog, json_schema
 from loraledger import console
 from loraledger.commands.options import Json, settings
 

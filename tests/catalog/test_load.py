@@ -9,8 +9,7 @@ import pytest
 import yaml
 
 from catalog.load import CatalogInvalid, load, parse, version
-from catalog.model import Catalog
-from catalog.schema import json_schema
+from catalog.model import Catalog, json_schema
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "catalog.yaml"

@@ -17,9 +17,8 @@ from billing.store.errors import CloseRefused, LedgerUnreachable
 from catalog.load import CatalogInvalid, load
 from pipelines.assets import WorkResource, invoices_asset
 from pipelines.definitions import build
-from pipelines.errors import ChecksFailed
 from pipelines.partitions import months_from
-from pipelines.run import run_hours, run_month
+from pipelines.run import ChecksFailed, run_hours, run_month
 from pipelines.settings import Settings
 from pipelines.steps import HOURLY
 from telemetry.engine_time import SessionEvent

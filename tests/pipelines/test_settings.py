@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.errors import SettingsInvalid
-from pipelines.settings import Settings, patient
+from pipelines.settings import Settings, SettingsInvalid, patient
 
 
 def test_the_environment_says_where_things_are() -> None:
