@@ -34,18 +34,24 @@ class Metric:
 
 
 _Labels = tuple[str, ...]
+_UNITS: Final = {"seconds": "s", "ms": "ms", "bytes": "By", "blocks": "{block}", "tokens": "{token}"}
+"""What a name that ends in this word is counted in; any other has no unit, or says it."""
 
 
-def _counter(name: str, means: str, labels: _Labels = (), *, unit: str = "1") -> Metric:
-    return Metric(name, "counter", labels, unit, means)
+def _counter(name: str, means: str, labels: _Labels = ()) -> Metric:
+    return Metric(name, "counter", labels, _unit(name), means)
 
 
-def _gauge(name: str, means: str, labels: _Labels = (), *, unit: str = "1", window: str | None = None) -> Metric:
-    return Metric(name, "gauge", labels, unit, means, window=window)
+def _gauge(name: str, means: str, labels: _Labels = (), *, unit: str = "", window: str | None = None) -> Metric:
+    return Metric(name, "gauge", labels, unit or _unit(name), means, window=window)
 
 
-def _histogram(name: str, means: str, labels: _Labels, buckets: tuple[float, ...], *, unit: str = "1") -> Metric:
-    return Metric(name, "histogram", labels, unit, means, buckets)
+def _histogram(name: str, means: str, labels: _Labels, buckets: tuple[float, ...]) -> Metric:
+    return Metric(name, "histogram", labels, _unit(name), means, buckets)
+
+
+def _unit(name: str) -> str:
+    return _UNITS.get(name.removesuffix("_total").rpartition("_")[2], "1")
 
 
 REQUESTS: Final = _counter("lora_request_total", "Attempts that ended, by status.", ("tenant", "adapter", "status"))
@@ -54,7 +60,6 @@ REQUEST_SECONDS: Final = _histogram(
     "Arrival to last byte, of every attempt that reached the engine.",
     ("tenant", "adapter"),
     SECONDS,
-    unit="s",
 )
 REQUEST_ERRORS: Final = _counter(
     "lora_request_error_total",
@@ -62,25 +67,20 @@ REQUEST_ERRORS: Final = _counter(
     ("tenant", "adapter", "error_type"),
 )
 MEMORY_USED: Final = _gauge(
-    "lora_memory_used_bytes",
-    "Device memory of the adapter's padded slot; 0 when not in a slot.",
-    ("adapter", "gpu"),
-    unit="By",
+    "lora_memory_used_bytes", "Device memory of the adapter's padded slot; 0 when not in a slot.", ("adapter", "gpu")
 )
 GPU_MEMORY_USED: Final = _gauge(
     "loraledger_gpu_memory_used_bytes",
     "Device memory that all processes hold, from NVML; without a GPU, what the engine reserved: weights, slots and KV pool.",
     ("gpu",),
-    unit="By",
 )
 GPU_MEMORY_TOTAL: Final = _gauge(
     "loraledger_gpu_memory_total_bytes",
     "Device memory that there is, from NVML; without a GPU, the engine's budget.",
     ("gpu",),
-    unit="By",
 )
 MEMORY_QUOTA: Final = _gauge(
-    "lora_memory_quota_bytes", "Memory budget of the adapter in the catalog.", ("adapter", "gpu"), unit="By"
+    "lora_memory_quota_bytes", "Memory budget of the adapter in the catalog.", ("adapter", "gpu")
 )
 MEMORY_RATIO: Final = _gauge(
     "lora_memory_utilization_ratio",
@@ -88,34 +88,27 @@ MEMORY_RATIO: Final = _gauge(
     ("gpu",),
     window="now",
 )
-KV_USED: Final = _gauge("kv_pool_used_blocks", "KV blocks in use.", ("tensor_parallel_size",), unit="{block}")
-KV_TOTAL: Final = _gauge("kv_pool_total_blocks", "KV blocks of the engine.", ("tensor_parallel_size",), unit="{block}")
+KV_USED: Final = _gauge("kv_pool_used_blocks", "KV blocks in use.", ("tensor_parallel_size",))
+KV_TOTAL: Final = _gauge("kv_pool_total_blocks", "KV blocks of the engine.", ("tensor_parallel_size",))
 KV_HIT_RATE: Final = _gauge("kv_pool_hit_rate", "Prefix-cache tokens hit / looked up.", ("tenant",), window="5m")
-KV_LOOKUPS: Final = _counter(
-    "kv_pool_lookup_tokens_total", "Prompt tokens looked up in the prefix cache.", ("tenant",), unit="{token}"
-)
-KV_HITS: Final = _counter(
-    "kv_pool_hit_tokens_total", "Prompt tokens found in the prefix cache.", ("tenant",), unit="{token}"
-)
+KV_LOOKUPS: Final = _counter("kv_pool_lookup_tokens_total", "Prompt tokens looked up in the prefix cache.", ("tenant",))
+KV_HITS: Final = _counter("kv_pool_hit_tokens_total", "Prompt tokens found in the prefix cache.", ("tenant",))
 ROUTE_DECISIONS: Final = _counter(
     "lora_route_decision_total",
     "Routing decisions; reason is the residency outcome (hit, miss, evict) or why not (denied, unknown).",
     ("adapter", "reason"),
 )
 COLD_START_MS_HIST: Final = _histogram(
-    "lora_cold_start_duration_ms", "Adapter load as the request saw it.", ("adapter",), COLD_START_MS, unit="ms"
+    "lora_cold_start_duration_ms", "Adapter load as the request saw it.", ("adapter",), COLD_START_MS
 )
-COLD_START_P99: Final = _gauge("lora_cold_start_p99_ms", "99th percentile of adapter loads.", unit="ms", window="5m")
+COLD_START_P99: Final = _gauge("lora_cold_start_p99_ms", "99th percentile of adapter loads.", window="5m")
 WARM_HIT_RATE: Final = _gauge(
     "lora_warm_pool_hit_rate", "Warm-pool adapters resident at admission / lookups of warm-pool adapters.", window="5m"
 )
 WARM_LOOKUPS: Final = _counter("lora_warm_pool_lookup_total", "Requests for adapters that the catalog marks warm.")
 WARM_HITS: Final = _counter("lora_warm_pool_hit_total", "Of those, the ones that found the adapter resident.")
 ROUTING_COST_MS: Final = _counter(
-    "lora_routing_cost_ms_total",
-    "Measured adapter time (in-step LoRA work and slot activation).",
-    ("tenant",),
-    unit="ms",
+    "lora_routing_cost_ms_total", "Measured adapter time (in-step LoRA work and slot activation).", ("tenant",)
 )
 COST_PER_MTOK: Final = _gauge(
     "lora_cost_per_million_tokens",
@@ -137,35 +130,28 @@ SLO_RATIO_HIST: Final = _histogram(
     ("tenant",),
     SLO_RATIO,
 )
-SLO_SECONDS: Final = _gauge(
-    "lora_tenant_slo_seconds", "The tenant's P99 promise in the catalog.", ("tenant",), unit="s"
-)
+SLO_SECONDS: Final = _gauge("lora_tenant_slo_seconds", "The tenant's P99 promise in the catalog.", ("tenant",))
 ENGINE_TIME: Final = _counter(
     "loraledger_engine_time_seconds_total",
     "Engine wall time by owner: tenants, cold, recompute, system, idle, unattributed.",
     ("engine", "owner"),
-    unit="s",
 )
 SYSTEM_TIME: Final = _counter(
     "loraledger_engine_system_seconds_total",
     "Engine wall time of the owner `system`, by cause: why it belongs to nobody although requests were there.",
     ("engine", "cause"),
-    unit="s",
 )
 STEP_PREDICTED: Final = _counter(
     "loraledger_step_predicted_seconds_total",
     "What the step model predicted for the steps that ran; drift is tenants + recompute time over this.",
     ("engine",),
-    unit="s",
 )
 TENANT_TIME: Final = _counter(
-    "loraledger_tenant_engine_seconds_total", "Measured engine time of the tenant.", ("tenant",), unit="s"
+    "loraledger_tenant_engine_seconds_total", "Measured engine time of the tenant.", ("tenant",)
 )
-OUTPUT_TOKENS: Final = _counter(
-    "loraledger_output_tokens_total", "Output tokens delivered.", ("tenant", "adapter"), unit="{token}"
-)
+OUTPUT_TOKENS: Final = _counter("loraledger_output_tokens_total", "Output tokens delivered.", ("tenant", "adapter"))
 INPUT_TOKENS: Final = _counter(
-    "loraledger_input_tokens_total", "Input tokens, cached ones included.", ("tenant", "adapter"), unit="{token}"
+    "loraledger_input_tokens_total", "Input tokens, cached ones included.", ("tenant", "adapter")
 )
 IN_FLIGHT: Final = _gauge("loraledger_requests_in_flight", "Attempts opened and not yet closed.", ("tenant",))
 CONNECTIONS_OPEN: Final = _gauge("loraledger_connections_open", "Connections that are open.")
@@ -199,15 +185,11 @@ ENGINE_RESTARTS: Final = _counter(
     "Starts of another engine process after one died, hung or did not come up.",
     ("engine",),
 )
-SNAPSHOT_AGE: Final = _gauge(
-    "loraledger_snapshot_age_seconds", "Age of the ledger snapshot behind the cost gauges.", unit="s"
-)
+SNAPSHOT_AGE: Final = _gauge("loraledger_snapshot_age_seconds", "Age of the ledger snapshot behind the cost gauges.")
 LABEL_OVERFLOW: Final = _counter(
     "loraledger_label_overflow_total", "Values folded into `other` because the label's cap was reached.", ("label",)
 )
-PROCESS_START: Final = _gauge(
-    "process_start_time_seconds", "Unix time at which this gateway process started.", unit="s"
-)
+PROCESS_START: Final = _gauge("process_start_time_seconds", "Unix time at which this gateway process started.")
 QUARANTINE: Final = _gauge(
     "loraledger_quarantine_records", "Usage records in quarantine, from the ledger's last snapshot."
 )
@@ -217,12 +199,10 @@ RECORD_GAPS: Final = _gauge(
 CLOSE_OVERDUE: Final = _gauge(
     "loraledger_close_overdue_seconds",
     "Time since the oldest unclosed month should have been closed; 0 when none is due.",
-    unit="s",
 )
 PRICE_MISSING: Final = _gauge(
     "loraledger_price_missing_seconds",
     "Engine time of the running month without a price in the price book, from the ledger's last snapshot.",
-    unit="s",
 )
 TENANT_COST: Final = _gauge(
     "loraledger_tenant_cost",
@@ -253,14 +233,12 @@ GEN_AI_REQUEST: Final = _histogram(
     "GenAI convention: request duration.",
     ("gen_ai_operation_name", "gen_ai_provider_name"),
     GEN_AI_SECONDS,
-    unit="s",
 )
 GEN_AI_TTFT: Final = _histogram(
     "gen_ai_server_time_to_first_token_seconds",
     "GenAI convention: time to first token.",
     ("gen_ai_operation_name", "gen_ai_provider_name"),
     GEN_AI_SECONDS,
-    unit="s",
 )
 
 METRICS: Final[tuple[Metric, ...]] = tuple(value for value in list(globals().values()) if isinstance(value, Metric))
