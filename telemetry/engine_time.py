@@ -14,21 +14,7 @@ from telemetry.values import Int64, Value
 
 
 class NotConserved(ValueError):
-    """The parts of a window do not add up to its length; `missing_ns` is length minus parts."""
-
-    def __init__(self, window: MeterWindow, missing_ns: int) -> None:
-        self.missing_ns = missing_ns
-        super().__init__(
-            f"meter window {window.emitter}:{window.seq} of engine {window.engine}: parts miss {missing_ns} ns"
-        )
-
-
-class NotBalanced(ValueError):
-    """The moves of a re-share line do not add up to nothing; `rest_ns` is their sum."""
-
-    def __init__(self, line: PrefixReshare, rest_ns: int) -> None:
-        self.rest_ns = rest_ns
-        super().__init__(f"prefix re-share {line.emitter}:{line.seq} of tenant {line.tenant}: moves leave {rest_ns} ns")
+    """The parts of a window do not add up to its length, or the moves of a re-share line not to nothing."""
 
 
 class SystemCause(StrEnum):
@@ -104,7 +90,9 @@ class MeterWindow(Value, frozen=True):
         parts = self.idle_ns + sum(self.system_ns.values()) + sum(self.cold_ns.values()) + self.unattributed_ns
         parts += sum(s.base_ns + s.adapter_ns + s.recompute_ns for s in self.shares)
         if missing := self.end_ns - self.start_ns - parts:
-            raise NotConserved(self, missing)
+            raise NotConserved(
+                f"meter window {self.emitter}:{self.seq} of engine {self.engine}: parts miss {missing} ns"
+            )
 
 
 class AdapterLoad(Value, frozen=True):
@@ -153,9 +141,11 @@ class PrefixReshare(Value, frozen=True):
     moves: tuple[PrefixMove, ...]
 
     def check(self) -> None:
-        """Raise NotBalanced unless the moves add up to 0."""
+        """Raise NotConserved unless the moves add up to 0."""
         if rest := sum(move.ns for move in self.moves):
-            raise NotBalanced(self, rest)
+            raise NotConserved(
+                f"prefix re-share {self.emitter}:{self.seq} of tenant {self.tenant}: moves leave {rest} ns"
+            )
 
 
 MeterValue = MeterWindow | AdapterLoad | PrefixReshare

@@ -107,11 +107,10 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one line or message holds. `ignored` counts log records that are not events of the ledger."""
+    """What one line or message holds; log records that are not events of the ledger are passed over."""
 
     spans: list[SpanRow] = field(default_factory=list)
     events: list[EventRow] = field(default_factory=list)
-    ignored: int = 0
     rejected: list[Rejected] = field(default_factory=list)
 
 
@@ -165,7 +164,7 @@ def sift(raw: Any) -> Batch:
     for key in ("resourceSpans", "resourceLogs"):
         if raw.get(key) is not None and not isinstance(raw[key], list):
             raise LineInvalid(f"{key} is not a list of objects")
-    batch, ignored = Batch(), 0
+    batch = Batch()
     for of_resource in raw.get("resourceSpans") or ():
         known: dict[int, dict[str, str]] = {}
         for resource, scope, span in _leaves(of_resource, "scopeSpans", "spans", batch.rejected):
@@ -178,13 +177,11 @@ def sift(raw: Any) -> Batch:
     for of_resource in raw.get("resourceLogs") or ():
         for _, _, record in _leaves(of_resource, "scopeLogs", "logRecords", batch.rejected):
             try:
-                event = _event(record)
+                if (event := _event(record)) is not None:
+                    batch.events.append(event)
             except (LineInvalid, RecursionError) as error:
                 batch.rejected.append(Rejected(_why(error), record, event=is_event(record)))
-            else:
-                ignored += event is None
-                batch.events.extend([event] if event is not None else [])
-    return Batch(batch.spans, batch.events, ignored, batch.rejected)
+    return batch
 
 
 def is_event(record: Any) -> bool:
@@ -205,17 +202,20 @@ def _leaves(
     of_resource: Any, middle: str, inner: str, rejected: list[Rejected]
 ) -> Iterator[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]:
     """Each span or log record with its resource and scope; anything that should be an object and is none is rejected."""
-    try:
-        resource, scopes = message(of_resource, "resource"), items(of_resource, middle, of=object)
-    except (LineInvalid, AttributeError) as error:
-        rejected.append(Rejected(_why(error, f"one of resource{middle.removeprefix('scope')}"), of_resource))
-        return
+
+    def opened(whole: Any, named: str, listed: str, what: str) -> tuple[dict[str, Any], list[Any]]:
+        if isinstance(whole, dict):
+            try:
+                return message(whole, named), items(whole, listed, of=object)
+            except LineInvalid as error:
+                rejected.append(Rejected(error.reason, whole))
+        else:
+            rejected.append(Rejected(f"one of {what} is not an object", whole))
+        return {}, []
+
+    resource, scopes = opened(of_resource, "resource", middle, f"resource{middle.removeprefix('scope')}")
     for of_scope in scopes:
-        try:
-            scope, leaves = message(of_scope, "scope"), items(of_scope, inner, of=object)
-        except (LineInvalid, AttributeError) as error:
-            rejected.append(Rejected(_why(error, f"one of {middle}"), of_scope))
-            continue
+        scope, leaves = opened(of_scope, "scope", inner, middle)
         for leaf in leaves:
             if isinstance(leaf, dict):
                 yield resource, scope, leaf
@@ -223,13 +223,8 @@ def _leaves(
                 rejected.append(Rejected(f"one of {inner} is not an object", leaf))
 
 
-def _why(error: Exception, what: str = "it") -> str:
-    match error:
-        case LineInvalid():
-            return error.reason
-        case RecursionError():
-            return "nested too deeply"
-    return f"{what} is not an object"
+def _why(error: LineInvalid | RecursionError) -> str:
+    return error.reason if isinstance(error, LineInvalid) else "nested too deeply"
 
 
 def _span(span: dict[str, Any], resource: dict[str, str], scope: dict[str, Any]) -> SpanRow:

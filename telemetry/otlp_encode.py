@@ -19,7 +19,8 @@ Json = dict[str, Any]
 
 ATTR_EMITTER: Final = "loraledger.emitter"
 ATTR_SEQ: Final = "loraledger.seq"
-SCOPE: Final = "loraledger"
+_OURS: Final[Json] = {"name": "loraledger"}
+"""The scope of what is not made by the SDK."""
 _SEVERITY_INFO: Final = 9
 _EVENTS: Final[Mapping[type[EngineValue], tuple[str, str]]] = {
     MeterWindow: (EventName.WINDOW, "end_ns"),
@@ -34,22 +35,10 @@ _FLAG_REMOTE: Final = 0x200
 
 
 def spans_line(spans: Sequence[ReadableSpan]) -> str:
-    """All `spans` as one line of OTLP/JSON, grouped by resource and scope. ValueError for a span without an end."""
-    resources: dict[int, Json] = {}
-    scopes: dict[tuple[int, str, str], list[Json]] = {}
-    for span in spans:
-        resource = span.resource
-        scope = span.instrumentation_scope
-        name, version = (scope.name, scope.version or "") if scope else (SCOPE, "")
-        key = (id(resource), name, version)
-        if key not in scopes:
-            scopes[key] = []
-            entry = resources.setdefault(
-                id(resource), {"resource": {"attributes": key_values(resource.attributes)}, "scopeSpans": []}
-            )
-            entry["scopeSpans"].append({"scope": {"name": name, "version": version}, "spans": scopes[key]})
-        scopes[key].append(_span(span))
-    return dumps({"resourceSpans": list(resources.values())})
+    """All `spans` of one tracer as one line of OTLP/JSON. ValueError for a span without an end."""
+    resource, scope = spans[0].resource, spans[0].instrumentation_scope
+    named = {"name": scope.name, "version": scope.version or ""} if scope else _OURS | {"version": ""}
+    return _line("Spans", "spans", [_span(span) for span in spans], resource.attributes, named)
 
 
 def span_line(
@@ -74,7 +63,7 @@ def span_line(
         "attributes": key_values(attrs),
         "status": {},
     }
-    return _alone("Spans", "spans", span, resource)
+    return _line("Spans", "spans", [span], resource)
 
 
 def event_line(
@@ -96,7 +85,7 @@ def event_line(
         "body": {"stringValue": whole(body_json)},
         "attributes": key_values({**(attributes or {}), ATTR_EMITTER: emitter, ATTR_SEQ: seq}),
     }
-    return _alone("Logs", "logRecords", record, {"service.name": SERVICE_NAME})
+    return _line("Logs", "logRecords", [record], {"service.name": SERVICE_NAME})
 
 
 def engine_line(value: EngineValue) -> str:
@@ -140,9 +129,9 @@ def dumps(message: Json) -> str:
     return json.dumps(message, separators=(",", ":"), allow_nan=False)
 
 
-def _alone(signal: str, leaves: str, leaf: Json, resource: Mapping[str, Any]) -> str:
-    """The message that holds one span or log record and nothing else, under our own scope."""
-    scoped = {"scope": {"name": SCOPE}, leaves: [leaf]}
+def _line(signal: str, leaves: str, told: list[Json], resource: Mapping[str, Any], scope: Json = _OURS) -> str:
+    """The message that holds spans or log records of one resource and one scope."""
+    scoped = {"scope": scope, leaves: told}
     owned = {"resource": {"attributes": key_values(resource)}, f"scope{signal}": [scoped]}
     return dumps({f"resource{signal}": [owned]})
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final, Self
 
+from msgspec.structs import astuple
+
 from catalog.durations import QUARTER_NS
 from telemetry.values import Int64, Value
 
@@ -152,10 +154,7 @@ class UsageRecord(Value, frozen=True, tag_field="schema", tag=SCHEMA):
         if self.input_tokens is not None and self.cached_tokens is not None and self.cached_tokens > self.input_tokens:
             found.append(f"cached_tokens {self.cached_tokens} > input_tokens {self.input_tokens}")
         for part in self.slices or ():
-            if (
-                min(part.base_ns, part.adapter_ns, part.recompute_ns, part.kv_saved_base_ns, part.kv_saved_adapter_ns)
-                < 0
-            ):
+            if min(astuple(part)[1:]) < 0:
                 found.append(f"slice at {part.start_ns} has negative time")
             if part.start_ns % QUARTER_NS:
                 found.append(f"slice start {part.start_ns} is not a UTC quarter hour")

@@ -12,7 +12,6 @@ from telemetry.engine_time import (
     EngineSession,
     LoadCause,
     MeterWindow,
-    NotBalanced,
     NotConserved,
     Opened,
     PrefixMove,
@@ -41,9 +40,8 @@ def conserved_windows(draw: st.DrawFn) -> MeterWindow:
 @given(conserved_windows(), st.integers(-1000, 1000).filter(bool))
 def test_a_window_is_whole_to_the_nanosecond(window: MeterWindow, stray: int) -> None:
     window.check()
-    with pytest.raises(NotConserved, match=f"parts miss {stray} ns") as caught:
+    with pytest.raises(NotConserved, match=f"parts miss {stray} ns"):
         replace(window, end_ns=window.end_ns + stray).check()
-    assert caught.value.missing_ns == stray
 
 
 def test_savings_are_estimates_and_no_part_of_the_window() -> None:
@@ -56,7 +54,7 @@ def test_a_reshare_makes_and_loses_nothing(parts: list[tuple[str, int]], stray: 
     moves = tuple(PrefixMove(name, sign * ns) for name, ns in parts for sign in (1, -1))
     line = PrefixReshare("m-1", 0, "e1", 5, "acme", None, moves)
     line.check()
-    with pytest.raises(NotBalanced, match=f"moves leave {stray} ns"):
+    with pytest.raises(NotConserved, match=f"moves leave {stray} ns"):
         replace(line, moves=(*moves, PrefixMove("gw-1:9", stray))).check()
 
 
