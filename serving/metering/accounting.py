@@ -32,16 +32,6 @@ SETTLE_LOADING_NS: Final = 2 * MINUTE_NS
 """The same while an announced load may be running: it reports itself when it is over."""
 
 
-class _Every:
-    """Holds everything."""
-
-    def __contains__(self, _: object) -> bool:
-        return True
-
-
-_EVERY: Final = _Every()
-
-
 class Accountant:
     """The meter's figures for one engine. Not thread safe: its owner takes events and asks from one thread, or locks."""
 
@@ -76,7 +66,7 @@ class Accountant:
                 self._attempts.enter(event, event.at_ns + before.anchor_ns)
             case Aborted():
                 gone = event.requests if event.work_left else None
-                self._attempts.leave(gone, event.at_ns + before.anchor_ns, _EVERY)
+                self._attempts.leave(gone, event.at_ns + before.anchor_ns, None)
             case Loaded():
                 self._loads.arrived(timeline.in_utc(before, event.loads))
             case Bye():
@@ -148,7 +138,7 @@ class Accountant:
         """The last tiles of an engine process."""
         self._fold(tiles)
         self._windows.close()
-        self._attempts.leave(None, self._windows.cursor, _EVERY)
+        self._attempts.leave(None, self._windows.cursor, None)
         self._loads.end()
         self._line = None
 

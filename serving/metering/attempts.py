@@ -202,15 +202,15 @@ class AttemptBook:
                 request.preemptions += 1
                 request.lost = max(request.lost, request.reached)
 
-    def leave(self, requests: Iterable[str] | None, at_ns: int, given_up: Container[str] = ()) -> None:
-        """These left the engine (None: all of them); `given_up` are those that nobody wanted any more."""
+    def leave(self, requests: Iterable[str] | None, at_ns: int, given_up: Container[str] | None = ()) -> None:
+        """These left the engine (None: all of it); `given_up` are those that nobody wanted any more (None: all of these)."""
         for name in list(self._requests) if requests is None else requests:
             request = self._requests.pop(name, None)
             if request is None:
                 continue
             request.left = True
             self._gone[name] = request
-            self._count(request, name in given_up)
+            self._count(request, given_up is None or name in given_up)
             attempt = request.attempt
             if attempt.in_engine:
                 continue

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from serving.wire.events import LoadSpan
 from telemetry.engine_time import AdapterLoad, LoadCause
@@ -21,28 +23,6 @@ class _Expected:
     fetch_ns: int | None
 
 
-@dataclass(slots=True)
-class _Load:
-    adapter: str
-    start_ns: int
-    expected: _Expected
-    engine_ns: int = 0
-    read_ns: int | None = None
-    activate_ns: int | None = None
-    size_bytes: int | None = None
-    stalled: dict[str, None] = field(default_factory=dict)
-
-    def add(self, span: LoadSpan, stalled: Iterable[str]) -> None:
-        took = span.end_ns - span.start_ns
-        self.engine_ns += took
-        if span.kind == "read":
-            self.read_ns = took
-        else:
-            self.activate_ns = took
-        self.size_bytes = span.size_bytes or self.size_bytes
-        self.stalled |= dict.fromkeys(stalled)
-
-
 class LoadBook:
     """Loads of one engine: those that wait for their first activation, and the finished ones not handed out yet."""
 
@@ -52,7 +32,7 @@ class LoadBook:
         self._seq = 0
         self._expected: dict[str, _Expected] = {}
         self._claimed: dict[tuple[str, int], _Expected] = {}
-        self._waiting: dict[str, _Load] = {}
+        self._waiting: dict[str, AdapterLoad] = {}
         self._finished: list[AdapterLoad] = []
 
     @property
@@ -88,10 +68,15 @@ class LoadBook:
             self._finish(load)
             load = None
         if load is None:
-            expected = self._claimed.pop((span.adapter, span.start_ns), None)
-            expected = expected or self._expected.pop(span.adapter, _Expected(LoadCause.REQUEST, None, None))
-            load = self._waiting[span.adapter] = _Load(span.adapter, span.start_ns, expected)
-        load.add(span, stalled)
+            load = self._begun(span)
+        took = span.end_ns - span.start_ns
+        load = self._waiting[span.adapter] = replace(
+            load,
+            engine_ns=load.engine_ns + took,
+            size_bytes=span.size_bytes or load.size_bytes,
+            stalled=tuple(dict.fromkeys((*load.stalled, *stalled))),
+            **{"read_ns" if span.kind == "read" else "activate_ns": took},
+        )
         if span.kind != "read":
             self._finish(load)
 
@@ -105,23 +90,23 @@ class LoadBook:
         out, self._finished = self._finished, []
         return out
 
-    def _finish(self, load: _Load) -> None:
-        del self._waiting[load.adapter]
-        self._finished.append(
-            AdapterLoad(
-                emitter=self._emitter,
-                seq=self._seq,
-                engine=self._engine,
-                adapter=load.adapter,
-                adapter_hash=load.expected.adapter_hash,
-                cause=load.expected.cause,
-                start_ns=load.start_ns,
-                engine_ns=load.engine_ns,
-                fetch_ns=load.expected.fetch_ns,
-                read_ns=load.read_ns,
-                activate_ns=load.activate_ns,
-                size_bytes=load.size_bytes,
-                stalled=tuple(load.stalled),
-            )
+    def _begun(self, span: LoadSpan) -> AdapterLoad:
+        """The load that begins with this span; it has no number before it is finished."""
+        expected = self._claimed.pop((span.adapter, span.start_ns), None)
+        expected = expected or self._expected.pop(span.adapter, _Expected(LoadCause.REQUEST, None, None))
+        return AdapterLoad(
+            emitter=self._emitter,
+            seq=-1,
+            engine=self._engine,
+            adapter=span.adapter,
+            adapter_hash=expected.adapter_hash,
+            cause=expected.cause,
+            start_ns=span.start_ns,
+            engine_ns=0,
+            fetch_ns=expected.fetch_ns,
         )
+
+    def _finish(self, load: AdapterLoad) -> None:
+        del self._waiting[load.adapter]
+        self._finished.append(replace(load, seq=self._seq))
         self._seq += 1

@@ -8,12 +8,11 @@ a batch that decodes stays the same for many steps, and its names are most of a 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, get_args
 
 import msgspec
 
 from serving.errors import ChannelClosed, EventInvalid
-from serving.wire import events
 from serving.wire.events import EngineStep, Event, LoadSpan, Mark, PrefixHit, Rows, StepRow
 from serving.wire.pipe import Inlet, Outlet
 
@@ -56,22 +55,8 @@ Message = Event | Occupancy
 OutgoingMessage = Message | Ended
 """What the engine's end takes; the collector's end gives an EngineStep for an Ended."""
 
-_KINDS: Final[dict[str, Any]] = {
-    kind.__name__: kind
-    for kind in (
-        events.Hello,
-        events.Entered,
-        events.EngineStep,
-        events.Aborted,
-        events.Woke,
-        events.Loaded,
-        events.Bye,
-        Occupancy,
-        Ended,
-    )
-}
 _DECODERS: Final[dict[str, msgspec.msgpack.Decoder[Any]]] = {
-    name: msgspec.msgpack.Decoder(kind) for name, kind in _KINDS.items()
+    kind.__name__: msgspec.msgpack.Decoder(kind) for kind in get_args(OutgoingMessage)
 }
 _FRAME: Final = msgspec.msgpack.Decoder(tuple[int, str, msgspec.Raw])
 _ENCODER: Final = msgspec.msgpack.Encoder()
