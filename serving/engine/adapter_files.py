@@ -43,6 +43,11 @@ def publish(work: Path, target: Path) -> None:
             os.fsync(data.fileno())
         (work / file).chmod(0o444)
     work.chmod(0o755)
+    appear(work, target)
+
+
+def appear(work: Path, target: Path) -> None:
+    """Let the directory `work` be `target`, whole at once; nothing happens when another was faster."""
     try:
         work.rename(target)
     except OSError:

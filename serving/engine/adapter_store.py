@@ -18,7 +18,7 @@ import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -41,13 +41,6 @@ _OUTGOING: Final = ".outgoing-"
 Stamp = tuple[tuple[int, int, int, int, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    stamp: Stamp
-    hash: str
-    size_bytes: int
-
-
 class AdapterStore:
     """The copies under `home/adapters`, as one process sees them. Safe to use from any thread; every call blocks."""
 
@@ -56,7 +49,7 @@ class AdapterStore:
         self._kept = home / "adapters"
         self._me = f"{os.getpid()}-{secrets.token_hex(4)}"
         self._lock = threading.Lock()
-        self._known: dict[tuple[Path, int], _Known] = {}
+        self._known: dict[tuple[Path, int], tuple[Stamp, AdapterFiles]] = {}
         self._claims: dict[str, float] = {}
         self._claim_file: int | None = None
 
@@ -68,10 +61,9 @@ class AdapterStore:
         """
         try:
             stamp = _stamp(name, path)
-            known = self._unchanged(path, rank, stamp) or self._take(name, path, rank, stamp)
+            return self._unchanged(name, path, rank, stamp) or self._take(name, path, rank, stamp)
         except OSError as error:
             raise AdapterLoadFailed(name, str(path), f"{error.strerror or error} ({error.filename or path})") from error
-        return AdapterFiles(name, self._kept / known.hash, known.hash, rank, known.size_bytes)
 
     def collect(self, used: frozenset[str]) -> None:
         """Give up every copy but those of the hashes `used` and those just read, and remove what no process claims.
@@ -87,15 +79,15 @@ class AdapterStore:
         except OSError as error:
             log.warning("old adapter copies under %s could not be removed: %s", self._kept, error)
 
-    def _unchanged(self, path: Path, rank: int, stamp: Stamp) -> _Known | None:
+    def _unchanged(self, name: str, path: Path, rank: int, stamp: Stamp) -> AdapterFiles | None:
         with self._lock:
-            known = self._known.get((path, rank))
-            if known is None or known.stamp != stamp or known.hash not in self._claims:
+            before, known = self._known.get((path, rank), (None, None))
+            if known is None or before != stamp or known.hash not in self._claims:
                 return None
             self._claims[known.hash] = time.monotonic()
-        return known if (self._kept / known.hash / WEIGHTS_FILE).is_file() else None
+        return replace(known, name=name) if (known.path / WEIGHTS_FILE).is_file() else None
 
-    def _take(self, name: str, path: Path, rank: int, stamp: Stamp) -> _Known:
+    def _take(self, name: str, path: Path, rank: int, stamp: Stamp) -> AdapterFiles:
         begun = time.time_ns()
         with self._alone():
             self._claim()
@@ -110,12 +102,13 @@ class AdapterStore:
             if work.exists():
                 work.chmod(0o700)
                 shutil.rmtree(work)
-        known = _Known(stamp, digest, (self._kept / digest / WEIGHTS_FILE).stat().st_size)
+        kept = self._kept / digest
+        files = AdapterFiles(name, kept, digest, rank, (kept / WEIGHTS_FILE).stat().st_size)
         settled = max(changed for file in stamp for changed in file[-2:]) < begun - SETTLED_NS
         if settled and _stamp(name, path) == stamp:
             with self._lock:
-                self._known[path, rank] = known
-        return known
+                self._known[path, rank] = stamp, files
+        return files
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -149,7 +142,7 @@ class AdapterStore:
             self._claims = {
                 digest: at for digest, at in self._claims.items() if digest in used or now - at < self._grace_s
             }
-            self._known = {key: known for key, known in self._known.items() if known.hash in self._claims}
+            self._known = {key: known for key, known in self._known.items() if known[1].hash in self._claims}
         self._claim()
 
     def _doomed(self) -> list[Path]:

@@ -9,13 +9,13 @@ import logging
 import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from copy import deepcopy
 
-from catalog.owners import TimeOwner
 from serving.engine.asked_loads import AskedLoad, AskedLoads
 from serving.engine.door import AdapterFiles, LoadTiming
 from serving.engine.waiting import Waiter
 from serving.errors import EventInvalid
-from serving.metering.accounting import Accountant, Measured
+from serving.metering.accounting import Accountant, Measured, Totals
 from serving.metering.tally import Tally
 from serving.wire.channel import Message, Occupancy, Receiver
 from serving.wire.events import Bye, EngineStep, Hello, Loaded
@@ -95,20 +95,10 @@ class Collector:
         self._receiver.close()
         return said_bye
 
-    def owner_ns(self) -> dict[TimeOwner, int]:
-        """Measured time so far, by owner."""
+    def totals(self) -> Totals:
+        """Measured time so far, all of one moment."""
         with self._lock:
-            return dict(self._accountant.totals.owners)
-
-    def system_ns(self) -> dict[str, int]:
-        """Measured time so far that belongs to the system, by cause."""
-        with self._lock:
-            return dict(self._accountant.totals.causes)
-
-    def predicted_ns(self) -> int:
-        """What the step model predicted for the steps so far."""
-        with self._lock:
-            return self._accountant.totals.predicted_ns
+            return deepcopy(self._accountant.totals)
 
     def tally(self) -> Tally:
         """Requests and tokens counted so far."""
@@ -132,7 +122,9 @@ class Collector:
             return await waiter.get(timeout_s)
         finally:
             with self._lock:
-                _drop(self._waiting, attempt, waiter)
+                left = [other for other in self._waiting.pop(attempt, ()) if other is not waiter]
+                if left:
+                    self._waiting[attempt] = left
                 self._accountant.forget(attempt)
 
     async def load(
@@ -277,11 +269,3 @@ class Collector:
     def _fault(self, what: str) -> None:
         self.faults += 1
         logger.exception("the engine's meter %s", what)
-
-
-def _drop(waiting: dict[str, list[Waiter[Measured | None]]], key: str, waiter: Waiter[Measured | None]) -> None:
-    left = [other for other in waiting.get(key, ()) if other is not waiter]
-    if left:
-        waiting[key] = left
-    else:
-        waiting.pop(key, None)

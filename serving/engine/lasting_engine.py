@@ -63,7 +63,7 @@ class LastingEngine:
         draw: Callable[[], float],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._engine_id, self._base_model = engine_id, base_model
+        self.engine_id, self.base_model = engine_id, base_model
         self._start, self._policy, self._draw, self._clock = start, policy, draw, clock
         self._life = Restarts()
         self._engine: MortalEngine | None = None
@@ -81,16 +81,6 @@ class LastingEngine:
         self._engine = await self._start(None, 0.0)
         self._life = self._life.came_up(self._clock())
         self._watch = asyncio.create_task(self._watched(self._engine))
-
-    @property
-    def engine_id(self) -> str:
-        """Id in the catalog."""
-        return self._engine_id
-
-    @property
-    def base_model(self) -> str:
-        """The name under which the base model is served."""
-        return self._base_model
 
     async def app(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The application of the engine that is up; 503 while there is none."""
@@ -159,7 +149,7 @@ class LastingEngine:
 
     def _up(self) -> MortalEngine:
         if self._engine is None:
-            raise EngineDown(self._engine_id, "it is being started again")
+            raise EngineDown(self.engine_id, "it is being started again")
         return self._engine
 
     def _lives(self) -> list[MortalEngine]:
@@ -168,7 +158,7 @@ class LastingEngine:
     async def _watched(self, engine: MortalEngine) -> None:
         while True:
             why = await engine.died()
-            log.critical("engine %s is down: %s", self._engine_id, why)
+            log.critical("engine %s is down: %s", self.engine_id, why)
             self._next_s = self._clock() + START_S
             self._engine = None
             self._dead.append(engine)
@@ -180,14 +170,14 @@ class LastingEngine:
             self._life = self._life.failed(self._policy, self._clock())
             engine = await self._another(self._policy, over_ns)
             self._engine, self._life = engine, self._life.came_up(self._clock())
-            log.warning("engine %s is up again", self._engine_id)
+            log.warning("engine %s is up again", self.engine_id)
             self._tell_up()
 
     async def _buried(self, engine: MortalEngine) -> int:
         try:
             return await engine.bury()
         except Exception:
-            log.exception("engine %s: not all that it left behind could be cleaned up", self._engine_id)
+            log.exception("engine %s: not all that it left behind could be cleaned up", self.engine_id)
             return time.time_ns()
 
     async def _another(self, policy: RestartPolicy, since_ns: int) -> MortalEngine:
@@ -196,13 +186,13 @@ class LastingEngine:
             wait_s = self._life.wait_s(policy, self._draw())
             self._next_s = self._clock() + wait_s + START_S
             self._restarts += 1
-            log.warning("engine %s is started again in %.1f s", self._engine_id, wait_s)
+            log.warning("engine %s is started again in %.1f s", self.engine_id, wait_s)
             try:
                 return await self._start(since_ns, wait_s)
             except EngineStartFailed as error:
                 log.critical("%s", error)
             except Exception:
-                log.exception("engine %s could not be started", self._engine_id)
+                log.exception("engine %s could not be started", self.engine_id)
             since_ns = time.time_ns()
             self._life = self._life.failed(policy, self._clock())
 
@@ -210,4 +200,4 @@ class LastingEngine:
         try:
             self.on_up()
         except Exception:
-            log.exception("engine %s is up again, and who is told so failed", self._engine_id)
+            log.exception("engine %s is up again, and who is told so failed", self.engine_id)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from serving.engine.adapter_files import appear
 from serving.wire.keys import CONFIG_FILE, WEIGHTS_FILE
 
 VERSION: Final = "1"
@@ -118,18 +119,10 @@ def make_tiny_model(
         try:
             _build(work, progress, shape)
             work.chmod(0o755)
-            _publish(work, home)
+            appear(work, home)
         finally:
             shutil.rmtree(work, ignore_errors=True)
     return TinyModel(home / "base", tuple(home / "adapters" / _adapter_name(n, rank) for n, rank in enumerate(RANKS)))
-
-
-def _publish(work: Path, home: Path) -> None:
-    try:
-        work.rename(home)
-    except OSError:
-        if not home.is_dir():
-            raise
 
 
 def _adapter_name(number: int, rank: int) -> str:
@@ -236,12 +229,10 @@ def _write_adapter(target: Path, number: int, rank: int, shape: Shape) -> None:
     for layer in range(shape.layers):
         for name, (block, inputs, outputs) in shape.projections.items():
             at = f"base_model.model.model.layers.{layer}.{block}.{name}"
-            weights[f"{at}.lora_A.weight"] = (torch.randn(rank, inputs, generator=noise) / inputs**0.5).to(
-                torch.bfloat16
-            )
-            weights[f"{at}.lora_B.weight"] = (torch.randn(outputs, rank, generator=noise) * _INIT_STD).to(
-                torch.bfloat16
-            )
+            lora_a = torch.randn(rank, inputs, generator=noise) / inputs**0.5
+            lora_b = torch.randn(outputs, rank, generator=noise) * _INIT_STD
+            weights[f"{at}.lora_A.weight"] = lora_a.to(torch.bfloat16)
+            weights[f"{at}.lora_B.weight"] = lora_b.to(torch.bfloat16)
     target.mkdir(parents=True)
     save_file(weights, str(target / WEIGHTS_FILE), metadata={"format": "pt"})
     _write_json(

@@ -51,11 +51,11 @@ class VllmEngine:
         memory: Mapping[str, int],
         hang_s: float,
     ) -> None:
+        self.engine_id, self.base_model = engine.id, base_model
+        self.app: ASGIApp = watched(app)
         self._engine = engine
-        self._base_model = base_model
         self._client = client
         self._app = app
-        self._watched = watched(app)
         self._collector = collector
         self._session = session
         self._private = private
@@ -65,26 +65,6 @@ class VllmEngine:
         self._loading = asyncio.Lock()
         self._ids: dict[str, int] = {}
         self._stopped = False
-
-    @property
-    def engine_id(self) -> str:
-        """Id in the catalog."""
-        return self._engine.id
-
-    @property
-    def base_model(self) -> str:
-        """The name under which the base model is served."""
-        return self._base_model
-
-    @property
-    def app(self) -> ASGIApp:
-        """vLLM's own OpenAI-compatible application."""
-        return self._watched
-
-    @property
-    def session(self) -> str:
-        """Emitter of this process's meter windows, loads and session events."""
-        return self._session.emitter
 
     async def load_adapter(self, adapter: AdapterFiles, cause: LoadCause) -> LoadTiming:
         """See EngineDoor."""
@@ -142,7 +122,7 @@ class VllmEngine:
 
     def state(self) -> EngineState:
         """See EngineDoor."""
-        held = self._collector.occupancy
+        held, totals = self._collector.occupancy, self._collector.totals()
         return EngineState(
             kv_blocks_used=held.kv_blocks_used,
             kv_blocks_total=held.kv_blocks_total,
@@ -150,9 +130,9 @@ class VllmEngine:
             slot_bytes=self._memory["slot"],
             slots=held.slots,
             memory_bytes=self._engine.memory_bytes,
-            owner_ns=self._collector.owner_ns(),
-            predicted_ns=self._collector.predicted_ns(),
-            system_ns=self._collector.system_ns(),
+            owner_ns=totals.owners,
+            predicted_ns=totals.predicted_ns,
+            system_ns=totals.causes,
             gaps=self._collector.gaps,
             faults=self._collector.faults,
             kv_block_bytes=self._memory["kv"] // (held.kv_blocks_total + 1),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import Any, Final
 
 from vllm.exceptions import VLLMValidationError
@@ -112,13 +113,9 @@ def install() -> None:
     backend_guidance.validate_guidance_grammar = validate
 
 
-_pool: ThreadPoolExecutor | None = None
-
-
+@cache
 def _threads() -> ThreadPoolExecutor:
-    global _pool
-    _pool = _pool or ThreadPoolExecutor(THREADS, "grammars")
-    return _pool
+    return ThreadPoolExecutor(THREADS, "grammars")
 
 
 def _invalid(fact: str) -> VLLMValidationError:

@@ -60,20 +60,13 @@ def set_environment(engine: Engine, base_model: BaseModelSpec, model: str, log: 
 
 
 def _write_logging(log: Path) -> Path:
+    line = {"format": "%(asctime)s %(processName)s[%(process)d] %(levelname)s %(name)s: %(message)s"}
+    file = {"class": "logging.FileHandler", "filename": str(log.absolute()), "formatter": "line", "delay": True}
     config = {
         "version": 1,
         "disable_existing_loggers": False,
-        "formatters": {
-            "line": {"format": "%(asctime)s %(processName)s[%(process)d] %(levelname)s %(name)s: %(message)s"}
-        },
-        "handlers": {
-            "file": {
-                "class": "logging.FileHandler",
-                "filename": str(log.absolute()),
-                "formatter": "line",
-                "delay": True,
-            }
-        },
+        "formatters": {"line": line},
+        "handlers": {"file": file},
         "loggers": {"vllm": {"handlers": ["file"], "level": "INFO", "propagate": False}},
     }
     path = log.with_suffix(".logging.json")

@@ -7,17 +7,15 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-_listeners: list[Callable[[int], None]] = []
-_installed = False
+_listener: Callable[[int], None] | None = None
 
 
 def after_each(listener: Callable[[int], None]) -> None:
     """Call `listener(entry_ns)`, in the engine's thread, after each such call; one listener, the newest. It must not raise."""
-    global _installed
-    _listeners[:] = [listener]
-    if not _installed:
+    global _listener
+    if _listener is None:
         _install()
-        _installed = True
+    _listener = listener
 
 
 def _install() -> None:
@@ -32,8 +30,7 @@ def _install() -> None:
         try:
             return original(self, kind, request)
         finally:
-            if kind is EngineCoreRequestType.UTILITY:
-                for listener in _listeners:
-                    listener(entry_ns)
+            if kind is EngineCoreRequestType.UTILITY and _listener is not None:
+                _listener(entry_ns)
 
     EngineCoreProc._handle_client_request = handle

@@ -104,8 +104,8 @@ def test_an_attempt_is_measured_once_it_left_and_windows_cover_the_engines_life(
     windows = world.windows()
     assert [window.seq for window in windows] == list(range(len(windows)))
     assert all(one.end_ns == other.start_ns for one, other in pairwise(windows))
-    assert sum(window.end_ns - window.start_ns for window in windows) == sum(world.collector.owner_ns().values())
-    assert world.collector.owner_ns()[TimeOwner.TENANTS] == 2 * MS
+    assert sum(window.end_ns - window.start_ns for window in windows) == sum(world.collector.totals().owners.values())
+    assert world.collector.totals().owners[TimeOwner.TENANTS] == 2 * MS
     assert (world.collector.gaps, world.collector.faults) == (0, 0)
 
 
@@ -126,7 +126,7 @@ def test_a_load_is_told_with_who_asked_for_it(world: World) -> None:
     asked, unasked = (value for value in world.values if isinstance(value, AdapterLoad))
     assert (asked.cause, asked.adapter_hash, asked.engine_ns) == (LoadCause.WARM, ADAPTER.hash, 4 * MS)
     assert (unasked.cause, unasked.adapter_hash) == (LoadCause.RELOAD, None)
-    assert world.collector.owner_ns()[TimeOwner.COLD] == 8 * MS
+    assert world.collector.totals().owners[TimeOwner.COLD] == 8 * MS
 
 
 def test_a_load_that_fails_or_says_nothing_leaves_nobody_waiting(world: World) -> None:
@@ -156,7 +156,7 @@ def test_lost_and_refused_events_are_counted_and_the_rest_is_taken(
     assert world.collector.stop(5)
     assert (world.collector.gaps, world.collector.faults) == (1, 1)
     assert world.collector.occupancy == Occupancy(3, 100, ("law@abababab",))
-    assert world.collector.owner_ns()[TimeOwner.TENANTS] == 2 * MS
+    assert world.collector.totals().owners[TimeOwner.TENANTS] == 2 * MS
 
 
 def test_a_sink_that_fails_is_counted_and_gets_the_next_value(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -202,4 +202,4 @@ def test_an_engine_that_dies_without_a_word_is_measured_up_to_its_last_one(world
     assert not world.collector.stop(0.1)
     measured = sum(window.end_ns - window.start_ns for window in world.windows())
     assert measured <= last - world.engine.begin + 100 * MS
-    assert world.collector.owner_ns()[TimeOwner.TENANTS] == 2 * MS
+    assert world.collector.totals().owners[TimeOwner.TENANTS] == 2 * MS
