@@ -10,8 +10,8 @@ from telemetry.errors import LineInvalid
 from telemetry.instants import misplaced
 from telemetry.names import Attr
 from telemetry.otlp_decode import SpanRow, json_message, protobuf_message, sift
-from telemetry.otlp_encode import dumps
 from telemetry.otlp_values import items
+from telemetry.values import json_line
 
 _OURS: Final = frozenset({Attr.USAGE_RECORD})
 """Attributes that only a gateway's own spool may carry: the ledger books what it finds there."""
@@ -64,7 +64,7 @@ def received(body: bytes, *, protobuf: bool, now_ns: int) -> Received:
             scopes += [{**of_scope, "spans": spans}] if spans else []
         kept += [{**of_resource, "scopeSpans": scopes}] if scopes else []
     try:
-        line = dumps({"resourceSpans": kept}) if kept else None
+        line = json_line({"resourceSpans": kept}) if kept else None
     except RecursionError as error:
         raise LineInvalid("nested too deeply") from error
     return Received(line, count, reasons.total(), stripped, _note(reasons, stripped))

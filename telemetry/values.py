@@ -18,11 +18,7 @@ class Value(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def to_json(self) -> str:
         """One line of JSON."""
-        try:
-            text = _ENCODER.encode(self).decode()
-        except UnicodeEncodeError:
-            return self._escaped()
-        return text if text.isascii() and "\x7f" not in text else self._escaped()
+        return json_line(self)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
@@ -39,9 +35,16 @@ class Value(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"not JSON in UTF-8, or half a surrogate pair: {error}") from error
         return value
 
-    def _escaped(self) -> str:
-        """The form with everything beyond ASCII as `\\u....`."""
-        return json.dumps(msgspec.to_builtins(self), separators=(",", ":"))
+
+def json_line(value: Any) -> str:
+    """One line of JSON in ASCII, with everything beyond it as `\\u....`. Half a surrogate pair is allowed; a float is finite."""
+    try:
+        text = _ENCODER.encode(value).decode()
+    except UnicodeEncodeError:
+        text = ""
+    if text and text.isascii() and "\x7f" not in text:
+        return text
+    return json.dumps(msgspec.to_builtins(value), separators=(",", ":"))
 
 
 @cache
