@@ -9,23 +9,24 @@ import logging
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 from uuid import uuid4
 
 from opentelemetry.context import Context
 from opentelemetry.metrics import NoOpMeterProvider
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import ReadableSpan, SpanLimits, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, SpanLimits, TracerProvider
 from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON, Decision, TraceIdRatioBased
 from opentelemetry.trace import (
     INVALID_SPAN,
     Span,
+    SpanContext,
     SpanKind,
     format_span_id,
     format_trace_id,
     get_current_span,
-    set_span_in_context,
 )
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from opentelemetry.trace.status import Status as SpanStatus
@@ -60,6 +61,12 @@ class LineSink(Protocol):
         """Take a line; the future is done when it is durable."""
 
 
+class _Client(NamedTuple):
+    name: str
+    context: SpanContext
+    start_ns: int
+
+
 class _Child(NamedTuple):
     name: str
     start_ns: int
@@ -71,8 +78,7 @@ class Tracing:
     """Starts attempts. Own TracerProvider: the process-wide one is left alone.
 
     `resource` adds to `service.name` and a random `service.instance.id`, or replaces them. `child_ratio` of the trace
-    ids keep their inner spans, the same ones in every process. `processors` see every span as it ends (to send them
-    to a collector as well).
+    ids keep their inner spans, the same ones in every process.
     """
 
     def __init__(
@@ -81,7 +87,6 @@ class Tracing:
         resource: Mapping[str, Value] | None = None,
         *,
         child_ratio: float = 1.0,
-        processors: Sequence[SpanProcessor] = (),
     ) -> None:
         self.encode_failures = 0
         """Attempts whose spans could not be made or written and went out as a bare root with the usage record."""
@@ -96,8 +101,6 @@ class Tracing:
             span_limits=_NO_LIMITS,
             meter_provider=NoOpMeterProvider(),
         )
-        for processor in processors:
-            self._provider.add_span_processor(processor)
         self._tracer = self._provider.get_tracer(SERVICE_NAME)
         self._ids = RandomIdGenerator()
         self._children = TraceIdRatioBased(child_ratio)
@@ -110,15 +113,15 @@ class Tracing:
         """
         carrier = {"traceparent": traceparent} if traceparent else {}
         parent = TraceContextTextMapPropagator().extract(carrier, Context())
-        root = self.start(f"{method} {path}", parent, SpanKind.SERVER, start_ns)
+        root = self._start(f"{method} {path}", parent, start_ns)
         attributes: dict[str, Value] = {Attr.HTTP_METHOD: method, Attr.HTTP_ROUTE: path, Attr.URL_PATH: path}
         return AttemptTrace(self, root, parent, f"{method} {path}", start_ns, attributes)
 
-    def start(self, name: str, parent: Context, kind: SpanKind, start_ns: int) -> Span:
-        """Begin a span; one that records nothing when it cannot be made."""
+    def _start(self, name: str, parent: Context, start_ns: int) -> Span:
+        """Begin a root; one that records nothing when it cannot be made."""
         try:
-            return self._tracer.start_span(name, parent, kind, start_time=start_ns)
-        except Exception as error:  # a processor's, for instance
+            return self._tracer.start_span(name, parent, SpanKind.SERVER, start_time=start_ns)
+        except Exception as error:
             self.count_failure(error)
             return INVALID_SPAN
 
@@ -146,7 +149,7 @@ class AttemptTrace:
         self._name = name
         self._start_ns = start_ns
         self._attributes = attributes
-        self._client: Span | None = None
+        self._client: _Client | None = None
         self._children: list[_Child] = []
         self._closed = False
         context, outer = root.get_span_context(), get_current_span(parent).get_span_context()
@@ -162,7 +165,7 @@ class AttemptTrace:
     @property
     def traceparent(self) -> str:
         """The W3C header for what this attempt calls: below the client span once there is one."""
-        span_id = format_span_id(self._client.get_span_context().span_id) if self._client else self._span_id
+        span_id = format_span_id(self._client.context.span_id) if self._client else self._span_id
         return f"00-{self.trace_id}-{span_id}-{int(self.sampled):02x}"
 
     def set(self, attribute: str, value: Value | None) -> None:
@@ -178,8 +181,7 @@ class AttemptTrace:
         self.set(Attr.PROVIDER, PROVIDER_NAME)
         self.set(Attr.REQUEST_MODEL, model)
         if self.sampled and self._client is None and self._root.is_recording():
-            begun = self._start(f"{operation} {model}", self._root, SpanKind.CLIENT, start_ns or self._start_ns)
-            self._client = begun if begun.is_recording() else None
+            self._client = _Client(f"{operation} {model}", self._inner_context(), start_ns or self._start_ns)
 
     def child(
         self, name: str, start_ns: int, end_ns: int, attributes: Mapping[str, Value | None] | None = None
@@ -214,29 +216,42 @@ class AttemptTrace:
         return self._tracing._spool.append(line)
 
     def _line(self, record: UsageRecord, end_ns: int) -> str:
-        root = self._root
-        if not root.is_recording():
+        """All spans, made of what is known of them only now: nobody sees one before its line."""
+        root, client = self._root, self._client
+        if not isinstance(root, ReadableSpan):
             return self._bare_line(record, end_ns)
-        failed = SpanStatus(StatusCode.ERROR) if record.status is not Status.OK else SpanStatus()
-        spans = [root]
-        if self._client is not None:
-            spans.append(self._client)
-            self._client.set_attributes(
-                {key: value for key, value in self._attributes.items() if key.startswith(_GEN_AI)}
+        make = partial(ReadableSpan, resource=root.resource, instrumentation_scope=root.instrumentation_scope)
+        status = SpanStatus(StatusCode.ERROR if record.status is not Status.OK else StatusCode.UNSET)
+        outer = partial(make, status=status, end_time=end_ns)
+        spans = [
+            outer(
+                self._name,
+                root.context,
+                root.parent,
+                attributes=self._attributes,
+                events=root.events,
+                kind=SpanKind.SERVER,
+                start_time=self._start_ns,
             )
-            if Attr.ERROR_TYPE in self._attributes:
-                self._client.set_attribute(Attr.ERROR_TYPE, self._attributes[Attr.ERROR_TYPE])
-        for child in self._children:
-            span = self._start(child.name, self._client or root, SpanKind.INTERNAL, child.start_ns)
-            span.set_attributes({key: value for key, value in child.attributes.items() if value is not None})
-            span.end(child.end_ns)
-            spans.append(span)
-        root.set_attributes(self._attributes)
-        for outer in (self._client, root):
-            if outer is not None:
-                outer.set_status(failed)
-                outer.end(end_ns)
-        return spans_line([span for span in spans if isinstance(span, ReadableSpan)])
+        ]
+        above = root.context
+        if client is not None:
+            above = client.context
+            shown = {k: v for k, v in self._attributes.items() if k.startswith(_GEN_AI) or k == Attr.ERROR_TYPE}
+            spans.append(
+                outer(
+                    client.name,
+                    above,
+                    root.context,
+                    attributes=shown,
+                    kind=SpanKind.CLIENT,
+                    start_time=client.start_ns,
+                )
+            )
+        for name, start_ns, ended_ns, attributes in self._children:
+            context = self._inner_context()
+            spans.append(make(name, context, above, attributes=attributes, start_time=start_ns, end_time=ended_ns))
+        return spans_line(spans)
 
     def _bare_line(self, record: UsageRecord, end_ns: int) -> str:
         keep = (Attr.TENANT, Attr.ADAPTER, Attr.STATUS, Attr.ERROR_TYPE, Attr.HTTP_STATUS, Attr.USAGE_RECORD)
@@ -246,8 +261,11 @@ class AttemptTrace:
             self.trace_id, self._span_id, self._parent_id, self._name, self._start_ns, end_ns, attributes, resource
         )
 
-    def _start(self, name: str, parent: Span, kind: SpanKind, start_ns: int) -> Span:
-        return self._tracing.start(name, set_span_in_context(parent, Context()), kind, start_ns)
+    def _inner_context(self) -> SpanContext:
+        """An id of its own, in the root's trace."""
+        root = self._root.get_span_context()
+        span_id = self._tracing._ids.generate_span_id()
+        return SpanContext(root.trace_id, span_id, False, root.trace_flags, root.trace_state)
 
     def _must_be_open(self, verb: str) -> None:
         if self._closed:
