@@ -61,6 +61,8 @@ class Metrics:
         self._lock = threading.Lock()
         self._known: dict[str, set[str]] = {}
         self._seen: dict[str, set[str]] = {}
+        self._children: dict[tuple[Any, ...], Any] = {}
+        """Series by what was asked for, where nothing was folded."""
         self._totals: dict[tuple[str, tuple[str, ...]], float] = {}
         self._windows: dict[Gauge, WindowRatio | WindowQuantile] = {}
         # The families live in an inner registry; the outer one drops their `_created` series, which prometheus-client
@@ -83,6 +85,7 @@ class Metrics:
         # A counter first seen at 1 hides its first event from rate().
         self._of(Counter, LABEL_OVERFLOW).labels(label)
         with self._lock:
+            self._children.clear()
             known = self._known.setdefault(label, set(RESERVED.get(label, ())))
             for value in values:
                 if len(known) >= self._cap and value not in known:
@@ -161,8 +164,14 @@ class Metrics:
 
     def _child(self, kind: type[_Kind], metric: Metric, labels: Mapping[str, str]) -> _Kind:
         family = self._of(kind, metric)
-        values = self._bounded(metric, labels)
-        return family.labels(*values) if values else family
+        asked = metric.name, *labels.items()
+        child: _Kind | None = self._children.get(asked)
+        if child is None:
+            values = self._bounded(metric, labels)
+            child = family.labels(*values) if values else family
+            if values == tuple(labels[label] for label in metric.labels):  # what is folded must be counted each time
+                self._children[asked] = child
+        return child
 
     def _of(self, kind: type[_Kind], metric: Metric) -> _Kind:
         family = self._families.get(metric.name)

@@ -153,6 +153,17 @@ def test_known_values_begin_at_zero_and_strangers_become_other() -> None:
     assert value(metrics, "kv_pool_hit_tokens_total", tenant="c") == 1
 
 
+def test_every_use_of_a_strange_value_counts_and_what_was_met_before_is_one_once_others_are_known() -> None:
+    metrics = Metrics()
+    metrics.add(names.KV_HITS, tenant="a")
+    metrics.known("tenant", ["b"])
+    for tenant in ("a", "a", "b", "b"):
+        metrics.add(names.KV_HITS, tenant=tenant)
+    found = {s.labels["tenant"]: s.value for s in samples(metrics) if s.name == "kv_pool_hit_tokens_total"}
+    assert found == {"a": 1, "b": 2, "other": 2}
+    assert value(metrics, "loraledger_label_overflow_total", label="tenant") == 2
+
+
 def test_the_cap_holds_for_known_and_for_met_values(caplog: pytest.LogCaptureFixture) -> None:
     metrics = Metrics(cap=3)
     metrics.known("tenant", ["a", "b", "c"])
