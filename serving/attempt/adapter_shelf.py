@@ -26,6 +26,11 @@ class AdapterShelf:
             task.add_done_callback(lambda done: self._done(adapter, done))
         return await asyncio.shield(task)
 
+    def known(self, adapter: Adapter) -> AdapterFiles | None:
+        """The adapter's current version, where `files` would give it without waiting."""
+        task = self._reading.get(adapter)
+        return self._newest.get(adapter) if task is not None and task.done() else None
+
     def adopt(self, adapters: Iterable[Adapter]) -> None:
         """A new catalog: its adapters are read again when next used, since new weights may lie under an old path."""
         self._reading.clear()

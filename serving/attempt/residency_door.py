@@ -95,6 +95,11 @@ class ResidencyDoor:
         held = {name for name, entry in self._tier.items() if entry.in_flight}
         return self._shelf.hashes(self._door.resident() | held | self._loading.keys())
 
+    def ready(self, adapter: Adapter) -> bool:
+        """Whether `hold` would wait for nothing."""
+        files = self._shelf.known(adapter)
+        return files is not None and self._here(files.served_name)
+
     async def hold(self, adapter: Adapter, cause: LoadCause, strictness: Fraction) -> Lease:
         """Make the adapter resident and keep it so until `release`.
 

@@ -65,7 +65,8 @@ class Steps:
         bound = await self._admit(view.catalog, tenant, attempt, client, call)
         served, public = self._services.door.base_model, view.catalog.base_model.name
         if adapter is not None:
-            await client.unless_gone(self._hold(attempt, adapter, tenant))
+            hold = self._hold(attempt, adapter, tenant)
+            await (hold if self._services.residency.ready(adapter) else client.unless_gone(hold))
             served, public = attempt.served_name, adapter.name
         else:
             attempt.note_residency(HIT, None, attempt.now(), False)

@@ -29,11 +29,13 @@ def test_a_version_is_read_once_and_again_for_a_new_catalog() -> None:
 
         shelf = AdapterShelf(files)
         first, again = await asyncio.gather(shelf.files(LAW), shelf.files(LAW))
-        assert first == again
+        assert first == again == shelf.known(LAW)
+        assert shelf.known(TONE) is None
         await shelf.files(TONE)
         assert read == ["law", "tone"]
         weights["/law"] = "3" * 64
         shelf.adopt([LAW])
+        assert shelf.known(LAW) is None, "it must be read again first"
         assert (await shelf.files(LAW)).served_name == "law@33333333"
         # The old version stays in use as long as the engine has it, the dropped adapter's copy does not.
         assert shelf.hashes({"law@11111111"}) == {"1" * 64, "3" * 64}
