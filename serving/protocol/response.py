@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
+
+import msgspec
 
 from serving.protocol.dialects import CHOICES, DONE, Dialect, Failure, choices_of
 from serving.protocol.flag_words import plain
@@ -64,10 +67,7 @@ class Reply:
 
 def rewrite_json(raw: bytes, names: Names, reply: Reply, dialect: Dialect = CHOICES) -> bytes:
     """A whole JSON reply as the client may see it; facts go to `reply`. What is no JSON object is a failure."""
-    try:
-        body: Any = json.loads(raw)
-    except (ValueError, RecursionError):
-        body = None
+    body = _read(raw)
     if not isinstance(body, dict):
         reply.failure = Failure("the reply is not a JSON object")
         return _restored(raw, names)
@@ -125,10 +125,7 @@ class EventStream:
             return event + b"\n\n"
         if data == DONE.encode():
             return self._last(event + b"\n\n")
-        try:
-            value: Any = json.loads(data)
-        except (ValueError, RecursionError):
-            value = None
+        value = _read(data)
         if not isinstance(value, dict):
             self.reply.failure = Failure("an event is not a JSON object")
             return b""
@@ -204,12 +201,20 @@ def _restated(event: bytes, cached_tokens: int) -> bytes:
     lead = b"data: " if event.startswith(b"data: ") else b""
     if b'"cached_tokens"' not in event:
         return event
-    body = json.loads(event.removeprefix(lead))
+    body = _read(event.removeprefix(lead))
     usage = body.get("usage")
     if isinstance(usage, dict) and isinstance(details := usage.get("prompt_tokens_details"), dict):
         details["cached_tokens"] = cached_tokens
         return lead + _encoded(body)
     return event
+
+
+def _read(raw: bytes) -> Any:
+    """What the engine wrote; None where it is no JSON. Half of a character pair and NaN are read by the slower of the two readers."""
+    for read in (msgspec.json.decode, json.loads):
+        with suppress(ValueError, RecursionError):
+            return read(raw)
+    return None
 
 
 def _parts(event: bytes) -> tuple[bytes, bytes | None]:
@@ -238,7 +243,7 @@ def _public(body: dict[str, Any], names: Names, dialect: Dialect, in_words: bool
 
 def _encoded(body: dict[str, Any]) -> bytes:
     try:
-        return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+        return msgspec.json.encode(body)
     except UnicodeEncodeError:  # half of a character pair at a chunk's edge: only an escape can carry it
         return json.dumps(body, separators=(",", ":")).encode()
 
