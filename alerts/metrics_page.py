@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -31,49 +31,48 @@ What a gateway exposes on `/metrics`, from `telemetry/names.py`. This page is ge
 
 def page() -> str:
     """The whole page as Markdown."""
-    return "\n".join([_INTRO, *_metrics(), *_histograms(), *_recorded(), *_labels()])
+    recordings = _recordings()
+    buckets = (
+        (_code(one.name), ", ".join(f"{bound:g}" for bound in one.buckets)) for one in names.METRICS if one.buckets
+    )
+    recorded = (
+        (_code(record), ", ".join(map(_code, sorted(families([expr], frozenset(recordings))))))
+        for record, expr in recordings.items()
+    )
+    bounds = ((_code(label), bound) for label, bound in names.LABEL_BOUNDS.items())
+    families_have = ("metric", "kind", "unit", "labels", "meaning", "window", "alerts that read it")
+    return "\n".join(
+        [
+            _INTRO,
+            *_table("Families", families_have, _metrics()),
+            *_table("Buckets", ("histogram", "upper bounds, then +Inf"), buckets),
+            *_table("Recorded by the rules", ("series", "computed from"), recorded),
+            *_table("Labels and their bounds", ("label", "values"), bounds),
+        ]
+    )
 
 
-def _metrics() -> Iterator[str]:
-    yield "## Families\n"
-    yield "| metric | kind | unit | labels | meaning | window | alerts that read it |"
-    yield "|---|---|---|---|---|---|---|"
+def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield f"## {title}\n"
+    yield f"| {' | '.join(columns)} |"
+    yield "|" + "---|" * len(columns)
+    for row in rows:
+        cells = (cell.replace("|", "\\|") for cell in row)
+        yield f"| {' | '.join(cells)} |"
+    yield ""
+
+
+def _metrics() -> Iterator[Sequence[str]]:
     readers = _readers()
     for metric in names.METRICS:
-        labels = ", ".join(f"`{label}`" for label in metric.labels) or "none"
+        labels = ", ".join(map(_code, metric.labels)) or "none"
         window = metric.window or ("since start" if metric.kind != "gauge" else "now")
-        yield f"| `{metric.name}` | {metric.kind} | {metric.unit} | {labels} | {_cell(metric.help)} | {window} | {', '.join(readers[metric.name])} |"
-    yield ""
+        alerted = ", ".join(readers[metric.name])
+        yield _code(metric.name), metric.kind, metric.unit, labels, metric.help, window, alerted
 
 
-def _histograms() -> Iterator[str]:
-    yield "## Buckets\n"
-    yield "| histogram | upper bounds, then +Inf |"
-    yield "|---|---|"
-    for metric in names.METRICS:
-        if metric.kind == "histogram":
-            yield f"| `{metric.name}` | {', '.join(f'{bound:g}' for bound in metric.buckets)} |"
-    yield ""
-
-
-def _recorded() -> Iterator[str]:
-    yield "## Recorded by the rules\n"
-    yield "| series | computed from |"
-    yield "|---|---|"
-    recordings = _recordings()
-    for record, expr in recordings.items():
-        sources = ", ".join(f"`{name}`" for name in sorted(families([expr], frozenset(recordings))))
-        yield f"| `{record}` | {sources} |"
-    yield ""
-
-
-def _labels() -> Iterator[str]:
-    yield "## Labels and their bounds\n"
-    yield "| label | values |"
-    yield "|---|---|"
-    for label, bound in names.LABEL_BOUNDS.items():
-        yield f"| `{label}` | {_cell(bound)} |"
-    yield ""
+def _code(name: str) -> str:
+    return f"`{name}`"
 
 
 def _recordings() -> dict[str, str]:
@@ -91,10 +90,6 @@ def _readers() -> dict[str, list[str]]:
             if alert.name not in found[family]:
                 found[family].append(alert.name)
     return found
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

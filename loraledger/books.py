@@ -33,7 +33,6 @@ from catalog.months import to_datetime
 from loraledger.settings import Settings
 from pipelines.invoices import Acceptances
 from pipelines.run import ChecksFailed, RunReport, run_hours, run_month
-from pipelines.settings import Settings as PipelineSettings
 from pipelines.work import Progress, silent
 
 
@@ -80,20 +79,15 @@ class Books:
         progress: Progress = silent,
     ) -> RunReport:
         """All steps of a billing month in one run, up to drafts or issued invoices, and the gateway's cost figures."""
-        return run_month(self._pipelines, month, issue, self.clock(), progress, grace_hours=grace_hours, accept=accept)
+        return run_month(self.settings, month, issue, self.clock(), progress, grace_hours=grace_hours, accept=accept)
 
     def derive(self, month: str) -> list[str]:
         """Take what is new and derive the month's usage, time and cost again; checks that are red, in words."""
         start_ns, end_ns = month_window(month, self.catalog)
         try:
-            return list(run_hours(self._pipelines, to_datetime(start_ns), to_datetime(end_ns), self.clock()).warnings)
+            return list(run_hours(self.settings, to_datetime(start_ns), to_datetime(end_ns), self.clock()).warnings)
         except ChecksFailed as error:
             return error.failures
-
-    @property
-    def _pipelines(self) -> PipelineSettings:
-        one = self.settings
-        return PipelineSettings(one.dsn, one.spool, one.catalog, one.out, one.snapshot, fonts=one.fonts)
 
     @property
     def press(self) -> Press:

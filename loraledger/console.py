@@ -35,9 +35,10 @@ def fail(message: str, code: int = FAILED) -> SystemExit:
     return SystemExit(code)
 
 
-def warn(message: str) -> None:
-    """Print a warning for people; it stops nothing."""
-    err.print(f"[bold yellow]warning:[/] {_escaped(message)}")
+def warn(message: str | None) -> None:
+    """Print a warning for people, if there is one; it stops nothing."""
+    if message is not None:
+        err.print(f"[bold yellow]warning:[/] {_escaped(message)}")
 
 
 def say_json(value: Any) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
@@ -124,21 +126,13 @@ def _show_files(settings: Settings, month: str, last: str) -> None:
     )
 
 
-class _step:
+@contextmanager
+def _step(name: str, what: str) -> Iterator[None]:
     """Show a line that says what is being done, and then how long it took."""
-
-    def __init__(self, name: str, what: str) -> None:
-        self._name, self._what = name, what
-
-    def __enter__(self) -> None:
-        self._began = time.monotonic()
-        self._status = console.err.status(f"{self._name}: {self._what}")
-        self._status.start()
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        self._status.stop()
-        if error is None:
-            _said(self._name, f"{self._what} ({time.monotonic() - self._began:.0f} s)")
+    began = time.monotonic()
+    with console.err.status(f"{name}: {what}"):
+        yield
+    _said(name, f"{what} ({time.monotonic() - began:.0f} s)")
 
 
 def _said(name: str, what: str) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pipelines.settings import Settings as PipelineSettings
 from pipelines.settings import font_folders, patient
 
 
@@ -20,8 +21,8 @@ class SettingInvalid(OSError):
         super().__init__(f"could not read {name}: {fact}")
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings(PipelineSettings):
     """One installation: its home directory, catalog, ledger, spool and output folder.
 
     Environment: LORALEDGER_HOME (default ~/.local/share/loraledger), LORALEDGER_CATALOG (default examples/catalog.yaml),
@@ -37,16 +38,10 @@ class Settings:
     """
 
     home: Path
-    catalog: Path
-    dsn: str
-    spool: Path
-    out: Path
-    snapshot: Path
     operator_token: str | None = None
     otlp_endpoint: str | None = None
     trusted_proxies: tuple[str, ...] = ()
     drain_s: float | None = None
-    fonts: tuple[Path, ...] = ()
     supervised: bool = False
 
     @classmethod

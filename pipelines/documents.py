@@ -45,13 +45,14 @@ def _write_paper(folder: Path, paper: Paper, written: Written) -> None:
     name = f"{paper.document.tenant}-{paper.document.number or 'draft'}"
     try:
         for form in FORMS:
-            written.paths.append(_write(folder / f"{name}.{form}", paper.files[form]))
+            written.paths.append(write_whole(folder / f"{name}.{form}", paper.files[form]))
     except OSError as error:
         fact = f"could not write {error.filename or folder / name}: {error.strerror or error}"
         written.failures.append(f"{fact}; make room for it and run the command again, what is missing is written then")
 
 
-def _write(path: Path, data: bytes) -> Path:
+def write_whole(path: Path, data: bytes) -> Path:
+    """Write a file, its folder made if missing: whoever looks sees the old one or the whole new one. OSError leaves no half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.new")
     try:

@@ -218,8 +218,7 @@ def sql(
         answer = books.ask(query, "JSONEachRow" if json else "TabSeparatedWithNames")
     except (QueryRefused, QueryFailed) as error:
         raise console.fail(str(error), console.INVALID) from error
-    if (older := books.unseen()) is not None:
-        console.warn(older)
+    console.warn(books.unseen())
     if json:
         console.say_raw(b"[\n" + b",\n".join(answer.splitlines()) + b"\n]\n")
     elif sys.stdout.isatty():

@@ -160,23 +160,19 @@ def _files(books: Books, ledger: Ledger, number: str) -> list[str]:
 def _show(found: Difference) -> None:
     original, currency = found.original, found.original.currency
     first = {line.position: line.amount for line in original.lines}
-    rows = []
+    rows, sums = [], [found.nothing] * 3
     for change in found.changes:
         issued = first.get(change.stakes[0].line.position) if change.stakes else None
-        amounts = (change.agreed, change.standing, change.known, change.amount)
-        rows.append([change.line.description, console.amount(issued), *(console.amount(one.value) for one in amounts)])
+        amounts = (change.agreed, change.standing, change.known)
+        sums = [whole + one for whole, one in zip(sums, amounts, strict=True)]
+        cells = (console.amount(one.value) for one in (*amounts, change.amount))
+        rows.append([change.line.description, console.amount(issued), *cells])
+    together = (original.net, *(one.value for one in (*sums, found.net)))
     console.table(
         f"{original.number}, {original.tenant}, {original.month}, net in {currency}",
         ("item", "as issued", "agreed", "stands", "as now known", "difference"),
         rows,
-        total=(
-            "together",
-            console.amount(original.net),
-            console.amount(sum((change.agreed for change in found.changes), found.nothing).value),
-            console.amount(sum((change.standing for change in found.changes), found.nothing).value),
-            console.amount(sum((change.known for change in found.changes), found.nothing).value),
-            console.amount(found.net.value),
-        ),
+        total=("together", *map(console.amount, together)),
     )
 
 
@@ -216,12 +212,5 @@ def _plain(found: Difference, notes: list[CreditNote], files: list[str]) -> dict
 
 
 def _note(note: CreditNote) -> dict[str, Any]:
-    return {
-        "number": note.number,
-        "invoice": note.invoice,
-        "reason": note.reason,
-        "net": note.net,
-        "tax": note.tax,
-        "gross": note.gross,
-        "remaining_gross": note.remaining_gross,
-    }
+    told = ("number", "invoice", "reason", "net", "tax", "gross", "remaining_gross")
+    return {name: getattr(note, name) for name in told}

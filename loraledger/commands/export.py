@@ -39,6 +39,7 @@ def focus(
 ) -> None:
     """Export a month as FOCUS: charges by hour and adapter that sum to each invoice to the cent."""
     from billing.store.focus import focus_file, focus_rows, write_charges
+    from pipelines.documents import write_whole
 
     if (form := _FORMS.get(out.suffix.lower())) is None:
         raise console.fail(f"could not export to {out}: the name must end in .csv or .parquet", console.INVALID)
@@ -50,16 +51,12 @@ def focus(
         write_charges(ledger, text, books.catalog, books.clock())
         rows = focus_rows(ledger, dataset, version, text, tenant or "")
         data = focus_file(ledger, dataset, version, text, tenant or "", form)
-    if (older := books.unseen()) is not None:
-        console.warn(older)
+    console.warn(books.unseen())
     if not rows:
         raise console.fail(
             f"could not export {dataset} of {text}: the ledger has no such rows; draft the month first with `loraledger invoice {text}`"
         )
-    out.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = out.with_name(f".{out.name}.new")
-    unfinished.write_bytes(data)
-    unfinished.replace(out)
+    write_whole(out, data)
     if json:
         console.say_json({"file": str(out), "rows": rows, "month": text, "dataset": dataset, "version": version})
     else:

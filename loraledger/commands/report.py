@@ -36,8 +36,7 @@ def report(
     path = out or books.settings.home / "report.html"
     with console.err.status(f"report of {chosen}"):
         page = write_report(books, chosen, path, prometheus)
-    if (older := books.unseen()) is not None:
-        console.warn(older)
+    console.warn(books.unseen())
     if page.alerts.trouble:
         console.err.print(f"[yellow]warning:[/] {page.alerts.trouble}", markup=True)
     if json:
