@@ -180,21 +180,16 @@ def sift(raw: Any) -> Batch:
                 if (event := _event(record)) is not None:
                     batch.events.append(event)
             except (LineInvalid, RecursionError) as error:
-                batch.rejected.append(Rejected(_why(error), record, event=is_event(record)))
+                batch.rejected.append(Rejected(_why(error), record, event=_is_event(record)))
     return batch
 
 
-def is_event(record: Any) -> bool:
+def _is_event(record: dict[str, Any]) -> bool:
     """Whether a log record says that it is an event of the ledger, however unsound it is otherwise."""
-    if not isinstance(record, dict):
-        return False
     listed = record.get("attributes")
-    named = (
-        [pair.get("value") for pair in listed if isinstance(pair, dict) and pair.get("key") == "event.name"]
-        if isinstance(listed, list)
-        else []
-    )
-    names = [record.get("eventName"), *(value.get("stringValue") for value in named if isinstance(value, dict))]
+    pairs = [pair for pair in listed if isinstance(pair, dict)] if isinstance(listed, list) else []
+    values = [pair.get("value") for pair in pairs if pair.get("key") == "event.name"]
+    names = [record.get("eventName"), *(value.get("stringValue") for value in values if isinstance(value, dict))]
     return any(isinstance(name, str) and name.startswith(_OWN_EVENTS) for name in names)
 
 

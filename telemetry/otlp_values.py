@@ -26,14 +26,10 @@ def value_text(value: Any) -> str:
     match plain:
         case None:
             return ""
-        case bool():
-            return "true" if plain else "false"
         case float():
             return _float_text(plain)
         case str():
             return plain
-        case int():
-            return str(plain)
     return json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
 
 

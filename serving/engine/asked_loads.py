@@ -1,15 +1,41 @@
-"""Who asked for an adapter load, from the asking until what it took is accounted for. No thread of its own, no lock."""
+"""Who waits for the meter's thread: for a value, and for what a load took, from the asking until it is accounted for.
+
+No thread of its own, no lock.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import TypeVar
 
 from msgspec.structs import replace
 
-from serving.engine.waiting import Waiter
 from serving.wire.events import Hello, LoadSpan
 from telemetry.engine_time import AdapterLoad, LoadCause
+
+Value = TypeVar("Value")
+
+
+class Waiter(Future[Value]):
+    """One coroutine that waits, in any event loop, answered from any thread."""
+
+    async def get(self, timeout_s: float) -> Value | None:
+        """The value, or None when it does not come in time."""
+        if self.done():
+            return self.result()
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(self), timeout_s)
+        except TimeoutError:
+            return None
+
+    def put(self, value: Value) -> None:
+        """Answer; the first answer holds."""
+        with suppress(InvalidStateError):
+            self.set_result(value)
 
 
 @dataclass(slots=True)

@@ -11,9 +11,8 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from copy import deepcopy
 
-from serving.engine.asked_loads import AskedLoad, AskedLoads
+from serving.engine.asked_loads import AskedLoad, AskedLoads, Waiter
 from serving.engine.door import AdapterFiles, LoadTiming
-from serving.engine.waiting import Waiter
 from serving.errors import EventInvalid
 from serving.metering.accounting import Accountant, Measured, Totals
 from serving.metering.tally import Tally
@@ -56,7 +55,8 @@ class Collector:
         self._stop = threading.Event()
         self._waiting: dict[str, list[Waiter[Measured | None]]] = {}
         self._asked = AskedLoads()
-        self._heard_ns = clock()
+        self.heard_ns = clock()
+        """When the engine last said something, on the monotonic clock."""
         self._cross_tenant_hits: frozenset[tuple[str, str]] = frozenset()
         self._ended = False
         self.hello: Hello | None = None
@@ -67,11 +67,6 @@ class Collector:
     def gaps(self) -> int:
         """Messages that never arrived."""
         return self._receiver.gaps
-
-    @property
-    def heard_ns(self) -> int:
-        """When the engine last said something, on the monotonic clock."""
-        return self._heard_ns
 
     def start(self) -> None:
         """Begin to listen."""
@@ -187,7 +182,7 @@ class Collector:
             while self._take_all(BATCH) == BATCH:
                 pass
             # Without a bye the engine died: nothing is known after its last word.
-            self._accountant.finish(self._heard_ns)
+            self._accountant.finish(self.heard_ns)
             values = self._take_values(self._clock())
             self._answer()
             self._ended = True
@@ -212,7 +207,7 @@ class Collector:
         if isinstance(message, Occupancy):
             self.occupancy = message
             return
-        self._heard_ns = self._clock()
+        self.heard_ns = self._clock()
         try:
             self._accountant.take(message)
         except Exception:

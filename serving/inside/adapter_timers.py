@@ -91,14 +91,15 @@ def install() -> None:
     from vllm.lora.model_manager import LRUCacheLoRAModelManager
     from vllm.lora.worker_manager import LRUCacheWorkerLoRAManager, WorkerLoRAManager
 
-    _wrap(WorkerLoRAManager, "_load_adapter", _timed_load)
-    _wrap(LRUCacheLoRAModelManager, "activate_adapter", _timed_activate)
-    _wrap(LRUCacheWorkerLoRAManager, "add_adapter", _timed_add)
-    _wrap(WorkerLoRAManager, "remove_adapter", _noted_remove)
+    wrap(WorkerLoRAManager, "_load_adapter", _timed_load)
+    wrap(LRUCacheLoRAModelManager, "activate_adapter", _timed_activate)
+    wrap(LRUCacheWorkerLoRAManager, "add_adapter", _timed_add)
+    wrap(WorkerLoRAManager, "remove_adapter", _noted_remove)
     _installed = True
 
 
-def _wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:
+def wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:
+    """Let `around(original, self, *args)` stand in for a method of `owner`."""
     original = owner.__dict__[name]
 
     @functools.wraps(original)

@@ -19,9 +19,10 @@ from vllm.v1.request import RequestStatus
 from vllm.v1.structured_output.backend_guidance import GuidanceBackend
 
 from serving.errors import ServingError
-from serving.inside import adapter_timers, remote_start, utility_calls
+from serving.inside import adapter_timers, utility_calls
 from serving.inside.prefix_owners import BlockOwner, PrefixOwners
 from serving.inside.recorder import Recorder
+from serving.wire import remote
 from serving.wire.channel import Occupancy, Sender
 from serving.wire.events import PrefixHit, Rows
 from serving.wire.keys import (
@@ -54,8 +55,8 @@ class MeterScheduler(AsyncScheduler):  # type: ignore[misc]
                 f"could not start the meter: vLLM did not load our plugin; VLLM_PLUGINS must name {PLUGIN}"
             )
         if ENDPOINT_KEY in settings:
-            remote = remote_start.start(settings)
-            settings = {"address": remote.address, "emitter": remote.emitter, "engine": remote.engine}
+            beside = remote.start(settings)
+            settings = {"address": beside.address, "emitter": beside.emitter, "engine": beside.engine}
         _begin_grammars(self.structured_output_manager)
         self._sender = Sender(settings["address"])
         self._recorder = Recorder(self._sender.send)

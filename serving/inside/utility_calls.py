@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import Callable
 from typing import Any
+
+from serving.inside.adapter_timers import wrap
 
 _listener: Callable[[int], None] | None = None
 
@@ -22,15 +23,12 @@ def _install() -> None:
     from vllm.v1.engine import EngineCoreRequestType
     from vllm.v1.engine.core import EngineCoreProc
 
-    original = EngineCoreProc._handle_client_request
-
-    @functools.wraps(original)
-    def handle(self: Any, kind: Any, request: Any) -> Any:
+    def handle(original: Callable[..., Any], engine: Any, kind: Any, request: Any) -> Any:
         entry_ns = time.monotonic_ns()
         try:
-            return original(self, kind, request)
+            return original(kind, request)
         finally:
             if kind is EngineCoreRequestType.UTILITY and _listener is not None:
                 _listener(entry_ns)
 
-    EngineCoreProc._handle_client_request = handle
+    wrap(EngineCoreProc, "_handle_client_request", handle)

@@ -89,22 +89,14 @@ def stay_idle(line: EngineTimeline, to_ns: int) -> Advance:
     """The engine is still idle at `to_ns`: tile until then. Nothing happens when it is not, or when that is known already."""
     if line.idle_from_ns is None or to_ns <= max(line.idle_from_ns, line.reached_ns):
         return line, []
-    covers = (*line.covers, Cover(line.idle_from_ns, to_ns, TimeOwner.IDLE))
-    tiles = lay(line.cursor_ns, to_ns, line.loads, covers, SystemCause.LOOP)
+    tiles = lay(line.cursor_ns, to_ns, line.loads, (*line.covers, _since(line, to_ns)), SystemCause.LOOP)
     return EngineTimeline(line.anchor_ns, to_ns, to_ns, next_step=line.next_step), tiles
 
 
 def end(line: EngineTimeline, at_mono_ns: int) -> list[Tile]:
-    """The last tiles of a process that ends at `at_mono_ns`, or where its last event ended if that is later.
-
-    Time after the last event is idle if that said so, else unattributed.
-    """
+    """The last tiles of a process that ends at `at_mono_ns`, or where its last event ended if that is later."""
     to_ns = max(at_mono_ns + line.anchor_ns, line.reached_ns)
-    if line.idle_from_ns is None:
-        last = Cover(line.known_ns, to_ns, TimeOwner.UNATTRIBUTED)
-    else:
-        last = Cover(line.idle_from_ns, to_ns, TimeOwner.IDLE)
-    return lay(line.cursor_ns, to_ns, line.loads, (*line.covers, last), SystemCause.LOOP)
+    return lay(line.cursor_ns, to_ns, line.loads, (*line.covers, _since(line, to_ns)), SystemCause.LOOP)
 
 
 def die(line: EngineTimeline) -> list[Tile]:
@@ -151,12 +143,17 @@ def _covers(line: EngineTimeline, event: EngineStep, start_ns: int, lost: bool) 
 
 def _woke(line: EngineTimeline, event: Woke) -> EngineTimeline:
     at_ns = event.at_ns + line.anchor_ns
-    owner: Unowned = TimeOwner.IDLE
-    if (start_ns := line.idle_from_ns) is None:
-        start_ns, owner = line.known_ns, TimeOwner.UNATTRIBUTED
-    if at_ns < start_ns:
-        raise EventRefused(event, f"it lies {start_ns - at_ns} ns inside time that is already taken")
-    return line._replace(covers=(*line.covers, Cover(start_ns, at_ns, owner)), idle_from_ns=None)
+    waited = _since(line, at_ns)
+    if at_ns < waited.start_ns:
+        raise EventRefused(event, f"it lies {waited.start_ns - at_ns} ns inside time that is already taken")
+    return line._replace(covers=(*line.covers, waited), idle_from_ns=None)
+
+
+def _since(line: EngineTimeline, to_ns: int) -> Cover:
+    """The time after the last event: idle if that said so, else unattributed."""
+    if line.idle_from_ns is None:
+        return Cover(line.known_ns, to_ns, TimeOwner.UNATTRIBUTED)
+    return Cover(line.idle_from_ns, to_ns, TimeOwner.IDLE)
 
 
 def _aborted(line: EngineTimeline, event: Aborted) -> EngineTimeline:

@@ -7,8 +7,8 @@ a batch that decodes stays the same for many steps, and its names are most of a 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final, NamedTuple, get_args
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple, TypeVar, get_args
 
 import msgspec
 
@@ -62,11 +62,7 @@ _FRAME: Final = msgspec.msgpack.Decoder(tuple[int, str, msgspec.Raw])
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _ENDED: Final = Ended.__name__
 _CLOSE_S: Final = 2.0
-
-
-def encode(number: int, message: OutgoingMessage) -> bytes:
-    """One frame."""
-    return _ENCODER.encode((number, type(message).__name__, message))
+_End = TypeVar("_End", Outlet, Inlet)
 
 
 def decode(frame: bytes) -> tuple[int, OutgoingMessage]:
@@ -85,10 +81,7 @@ class Sender:
     """The engine's end, for the engine's thread. `lost` counts messages that could not be sent; each leaves a hole in the numbers."""
 
     def __init__(self, address: str) -> None:
-        try:
-            self._outlet = Outlet(address)
-        except OSError as error:
-            raise ChannelClosed(address, error.strerror or str(error)) from error
+        self._outlet = _opened(Outlet, address)
         self._number = 0
         self._lost = 0
         self._requests: Sequence[str] = ()
@@ -135,10 +128,7 @@ class Receiver:
     """The collector's end, bound to `address`. `gaps` counts messages that never arrived."""
 
     def __init__(self, address: str) -> None:
-        try:
-            self._inlet = Inlet(address)
-        except OSError as error:
-            raise ChannelClosed(address, error.strerror or str(error)) from error
+        self._inlet = _opened(Inlet, address)
         self._expected = 0
         self._requests: Sequence[str] = ()
         self.gaps = 0
@@ -169,6 +159,13 @@ class Receiver:
             return told._replace(rows=Rows(self._requests, tokens, before)).step()
         except ValueError as error:
             raise EventInvalid(f"step {told.seq}: {error}") from error
+
+
+def _opened(end: Callable[[str], _End], address: str) -> _End:
+    try:
+        return end(address)
+    except OSError as error:
+        raise ChannelClosed(address, error.strerror or str(error)) from error
 
 
 def _even(rows: Rows) -> Rows:

@@ -14,9 +14,9 @@ import pytest
 
 from serving.errors import ServingError
 from serving.inside.recorder import Recorder
-from serving.inside.remote_start import start
 from serving.wire.channel import Sender
 from serving.wire.events import Rows
+from serving.wire.remote import start
 from telemetry.engine_time import EngineSession, MeterWindow, SessionEvent
 from telemetry.names import EventName
 from telemetry.otlp_decode import EventRow, parse_line

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from serving.errors import ChannelClosed, EventInvalid
-from serving.wire.channel import Ended, Message, Occupancy, OutgoingMessage, Receiver, Sender, decode, encode
+from serving.wire.channel import Ended, Message, Occupancy, OutgoingMessage, Receiver, Sender, decode
 from serving.wire.events import (
     Aborted,
     Bye,
@@ -48,6 +49,10 @@ MESSAGES: list[Message] = [
     Occupancy(3, 100, ("law@12345678",), ("law@12345678", "med@12345678")),
     Bye(40),
 ]
+
+
+def encode(number: int, message: OutgoingMessage) -> bytes:
+    return msgspec.msgpack.encode((number, type(message).__name__, message))
 
 
 def ended(seq: int, requests: list[str], before: list[int], tokens: list[int] | None = None) -> Ended:
