@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from telemetry.errors import LineInvalid
-from telemetry.instants import misplaced
 from telemetry.names import Attr
 from telemetry.otlp_decode import SpanRow, json_message, protobuf_message, sift
 from telemetry.otlp_values import items
-from telemetry.values import json_line
+from telemetry.values import json_line, misplaced
 
 _OURS: Final = frozenset({Attr.USAGE_RECORD})
 """Attributes that only a gateway's own spool may carry: the ledger books what it finds there."""

@@ -191,11 +191,6 @@ class AttemptTrace:
         if self.sampled:
             self._children.append(_Child(name, start_ns, end_ns, attributes or {}))
 
-    def event(self, name: str, at_ns: int, attributes: Mapping[str, Value] | None = None) -> None:
-        """Note a moment on the root."""
-        self._must_be_open("write to")
-        self._root.add_event(name, attributes, at_ns)
-
     def close(self, record: UsageRecord, http_status: int | None, end_ns: int) -> Future[None]:
         """End everything and write it, with `record`, as one line; the future is done when that is durable.
 

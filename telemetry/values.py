@@ -1,4 +1,4 @@
-"""Values that travel as JSON: one line, keys in the order of the fields, null for what is not known. No I/O."""
+"""Values that travel as JSON (one line, keys in the order of the fields, null for what is not known), and the instants they may have. No I/O."""
 
 from __future__ import annotations
 
@@ -8,8 +8,14 @@ from typing import Annotated, Any, Final, Self
 
 import msgspec
 
+from catalog.durations import DAY_NS, SECOND_NS
+
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 """A whole number that a database column takes."""
+OLDEST_NS: Final = 1_577_836_800 * SECOND_NS
+"""2020-01-01 UTC: nothing that is billed is older, so an instant before it is a broken clock."""
+AHEAD_NS: Final = DAY_NS
+"""Clocks differ; one that is further ahead than this is broken."""
 _ENCODER: Final = msgspec.json.Encoder()
 
 
@@ -50,3 +56,12 @@ def json_line(value: Any) -> str:
 @cache
 def _decoder(kind: type[Any]) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(kind)
+
+
+def misplaced(name: str, at_ns: int, now_ns: int) -> list[str]:
+    """Why the instant cannot be that of an event: before 2020, or more than a day ahead of `now_ns`. Empty when it can."""
+    if at_ns < OLDEST_NS:
+        return [f"{name} {at_ns} is before 2020"]
+    if at_ns > now_ns + AHEAD_NS:
+        return [f"{name} {at_ns} is in the future"]
+    return []

@@ -10,8 +10,8 @@ from catalog.durations import DAY_NS, HOUR_NS, MINUTE_NS, QUARTER_NS
 from catalog.model import Catalog
 from catalog.months import to_datetime
 from telemetry.engine_time import Opened
-from telemetry.instants import misplaced
 from telemetry.usage import UNAUTHENTICATED, Status, UsageRecord
+from telemetry.values import misplaced
 
 LOST_AFTER_NS: Final = HOUR_NS
 """An attempt that has not closed this long after it arrived never will: no request may run that long."""

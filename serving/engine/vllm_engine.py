@@ -229,7 +229,6 @@ class VllmEngine:
 
 async def clean_up(client: Any, collector: Collector, private: Path) -> bool:
     """End an engine that was started, as far as it got; whether it ended with a word."""
-    said_bye = False
     try:
         if client is not None:
             await vllm_launch.stop_client(client)

@@ -79,11 +79,7 @@ class AttemptWork:
 
     def parts(self, at_ns: int) -> Parts:
         """What it has in the quarter hour that holds `at_ns`, to be added to."""
-        quarter = at_ns - at_ns % QUARTER_NS
-        found = self.slices.get(quarter)
-        if found is None:
-            found = self.slices[quarter] = Parts()
-        return found
+        return self.slices.setdefault(at_ns - at_ns % QUARTER_NS, Parts())
 
 
 @dataclass(slots=True)

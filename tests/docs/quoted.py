@@ -36,10 +36,10 @@ from serving.policy import admission, budgets, routing
 from serving.policy.restarts import RestartPolicy
 from serving.wire import pipe
 from telemetry.forward import Forwarder
-from telemetry.instants import AHEAD_NS
 from telemetry.otlp_receive import MOST_PARTS
 from telemetry.spool import Spool
 from telemetry.usage import ErrorType, Status
+from telemetry.values import AHEAD_NS
 from tests.docs.pages import ROOT
 
 BUDGET_DAYS: Final = 30

@@ -135,7 +135,7 @@ def attempt(tracing: Tracing, seq: int, status: Status) -> None:
     trace.set(Attr.FINISH_REASONS, ["stop", "length"])
     trace.set(Attr.TIME_TO_FIRST_CHUNK, 0.25)
     trace.set(Attr.REQUEST_STREAM, True)
-    trace.event("first token", T0 + 400, {"text": "é – \u4f60", "n": 3})
+    trace._root.add_event("first token", {"text": "é – \u4f60", "n": 3}, T0 + 400)
     failed = status is not Status.OK
     record = UsageRecord(
         "gw-0123456789ab", seq, f"r{seq}", "acme", T0, T0 + 900, status, trace_id=trace.trace_id, adapter="legal", engine="e",

@@ -56,7 +56,6 @@ def run(trace: AttemptTrace, closing: UsageRecord, http_status: int | None = 200
     trace.client("chat", "legal")
     trace.child(SpanName.ENGINE, T0 + 3, T0 + 800, {Attr.COLD_START: False})
     trace.set(Attr.RESPONSE_ID, "cmpl-1")
-    trace.event("first token", T0 + 400)
     trace.close(closing, http_status, T0 + 900).result(1)
 
 
@@ -110,7 +109,6 @@ def test_one_attempt_is_one_line_with_its_spans_nested_and_the_record_on_the_roo
     assert client.span_attributes[Attr.OUTPUT_TOKENS] == "3"
     assert Attr.USAGE_RECORD not in client.span_attributes
     assert route.span_attributes == {Attr.ROUTE_RULE: "default"}
-    assert [(e.name, e.timestamp) for e in root.events] == [("first token", T0 + 400)]
     assert {s.status_code for s in lines.rows()} == {"Unset"}
 
 

@@ -18,9 +18,9 @@ from catalog.durations import MINUTE_NS
 from telemetry.engine_time import AdapterLoad, EngineCounters, EngineSession, MeterWindow, Opened, PrefixReshare
 from telemetry.engine_time import NotConserved as WindowNotConserved
 from telemetry.errors import LineInvalid
-from telemetry.instants import misplaced
 from telemetry.names import Attr, EventName
 from telemetry.otlp_decode import EventRow, Rejected, SpanRow, json_message, sift
+from telemetry.values import misplaced
 
 _OTLP: Final = ('"resourceSpans"', '"resourceLogs"', '"resourceMetrics"', '"resourceProfiles"')
 _OURS: Final = "loraledger"

@@ -19,10 +19,10 @@ from billing.store.rows import USAGE_COLUMNS, text_hash, usage_record, usage_row
 from catalog.durations import DAY_NS
 from catalog.model import Catalog
 from telemetry.engine_time import Opened
-from telemetry.instants import misplaced
 from telemetry.names import Attr, EventName
 from telemetry.otlp_values import whole
 from telemetry.usage import Status, UsageInvalid, UsageRecord
+from telemetry.values import misplaced
 
 
 class Candidate(NamedTuple):
