@@ -52,9 +52,11 @@ def follow(remote: Remote, process: int) -> None:
     """Account for the engine in `process` until it is over, and send what is finished."""
     engine = _Engine(process)
     forwarder = Forwarder(remote.otlp_endpoint, signal=LOGS)
-    session = SessionReporter(
-        remote.engine, remote.gpu_type, remote.gpu_count, remote.emitter, lambda value: _send(forwarder, value)
-    )
+
+    def send(value: EngineValue) -> None:
+        forwarder.offer(engine_line(value))
+
+    session = SessionReporter(remote.engine, remote.gpu_type, remote.gpu_count, remote.emitter, send)
     session.tell(SessionEvent.STARTED, time.time_ns())
     profile = load(Path(remote.profile)) if remote.profile else DEFAULT_PROFILE
     accountant = Accountant(profile, remote.engine)
@@ -80,10 +82,6 @@ def follow(remote: Remote, process: int) -> None:
             collector.gaps,
             collector.faults,
         )
-
-
-def _send(forwarder: Forwarder, value: EngineValue) -> None:
-    forwarder.offer(engine_line(value))
 
 
 if __name__ == "__main__":

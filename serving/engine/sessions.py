@@ -38,15 +38,12 @@ class SessionReporter:
         """One moment."""
         seq, self.seq = self.seq, self.seq + 1
         self.start_ns = self.start_ns or at_ns
-        moment = EngineSession(
-            self.emitter, seq, self.engine, self.emitter, event, at_ns, self.gpu_type, self.gpu_count
-        )
-        self.sink(moment)
+        names = self.emitter, seq, self.engine, self.emitter
+        self.sink(EngineSession(*names, event, at_ns, self.gpu_type, self.gpu_count))
 
     def count(self, final: bool) -> None:
         """What vLLM and the meter have counted so far; `final` when the process ended in order."""
-        totals = self.totals
-        if totals is None:
+        if (totals := self.totals) is None:
             return
         seq, self.counted = self.counted, self.counted + 1
         counters = EngineCounters(
