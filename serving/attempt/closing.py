@@ -33,14 +33,14 @@ async def close(services: Services, attempt: Attempt, answer: Answer) -> None:
     attempt.note_reply(answer.status, answer.reply)
     meter, computed, record = None, facts.reached_engine, None
     try:
-        meter, computed = await engine_work(services.door, attempt, answer, services.meter_timeout_s)
+        meter, computed = await engine_work(services.door, attempt, answer, services.limits.meter_s)
     finally:
         try:
             record = usage_record(facts, meter, computed)
             durable = _book(services, attempt, key, record, meter)
         finally:
             _give_back(services, attempt, key, meter, record)
-    await _on_disk(durable, key, services.durable_timeout_s)
+    await _on_disk(durable, key, services.limits.durable_s)
     if meter is not None and meter.cached_tokens is not None:
         answer.restate(meter.cached_tokens)
 

@@ -1,15 +1,19 @@
-"""Keeps every tenant's load for the pure `serving.policy.admission`, and its month's account for the pure `serving.policy.budgets`."""
+"""Keeps every tenant's load for the pure `serving.policy.admission`, and its month's account for the pure `serving.policy.budgets`.
+
+The request path never waits for the ledger, it reads a file of its last published figures.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 
 from catalog.durations import SECOND_NS
 from catalog.model import Catalog, Engine, Quotas, Tenant
 from serving.attempt.limits import Clock
-from serving.attempt.snapshot import SnapshotFile
 from serving.policy import admission
 from serving.policy.admission import Ask, Demand, Load, Misfit
 from serving.policy.budgets import Account, Published
@@ -17,6 +21,8 @@ from serving.policy.charges import Terms
 from serving.protocol.errors import never_fits, over_quota
 from telemetry.ledger_snapshot import LedgerSnapshot
 from telemetry.usage import UsageRecord
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +36,32 @@ class Grant:
 def counts_tokens(quotas: Quotas) -> bool:
     """Whether the length of a prompt matters to any of the quotas."""
     return any(q is not None for q in (quotas.tokens_per_minute, quotas.kv_blocks_in_flight, quotas.monthly_budget))
+
+
+class SnapshotFile:
+    """The file the ledger replaces. `read` gives the last good content, None while there never was any."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._stamp: tuple[int, int] | None = None
+        self._last: LedgerSnapshot | None = None
+
+    def read(self) -> LedgerSnapshot | None:
+        """The newest good snapshot; a broken file is logged once and the last good one stays, its age growing."""
+        if self._path is None:
+            return None
+        try:
+            stat = self._path.stat()
+        except OSError:
+            return self._last
+        stamp = stat.st_mtime_ns, stat.st_ino
+        if stamp != self._stamp:
+            self._stamp = stamp
+            try:
+                self._last = LedgerSnapshot.from_json(self._path.read_text(encoding="utf-8"))
+            except (OSError, ValueError) as error:
+                log.error("could not read ledger snapshot %s: %s", self._path, error)
+        return self._last
 
 
 class TenantQuotas:

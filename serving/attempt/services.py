@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from catalog.model import Engine
-from serving.attempt.limits import Clock
-from serving.attempt.quotas import TenantQuotas
+from serving.attempt.limits import Clock, Limits
+from serving.attempt.quotas import SnapshotFile, TenantQuotas
 from serving.attempt.residency_door import ResidencyDoor
 from serving.engine.door import EngineDoor
 from telemetry.forward import Forwarder
@@ -17,7 +17,7 @@ from telemetry.tracing import Tracing
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The engine, what keeps it in order, and where what happens is told. Timeouts are seconds."""
+    """The engine, what keeps it in order, and where what happens is told."""
 
     door: EngineDoor
     engine: Engine | None
@@ -28,6 +28,6 @@ class Services:
     quotas: TenantQuotas
     clock: Clock
     emitter: str
-    meter_timeout_s: float
-    durable_timeout_s: float
+    limits: Limits
+    snapshot: SnapshotFile
     forwarder: Forwarder | None = None

@@ -17,7 +17,6 @@ from serving.attempt.catalog_source import View
 from serving.attempt.client import Client, declared_length, offload
 from serving.attempt.counting import given_tokens, prompt_tokens
 from serving.attempt.engine_call import call_engine, engine_scope
-from serving.attempt.limits import Limits
 from serving.attempt.quotas import counts_tokens
 from serving.attempt.residency_door import TierBusy
 from serving.attempt.services import Services
@@ -48,8 +47,8 @@ BLOCK_TOKENS: Final = 16
 class Steps:
     """The way of an attempt through the gateway; the same for every attempt of a process."""
 
-    def __init__(self, services: Services, secret: bytes, limits: Limits) -> None:
-        self._services, self._secret, self._limits = services, secret, limits
+    def __init__(self, services: Services, secret: bytes) -> None:
+        self._services, self._secret, self._limits = services, secret, services.limits
 
     async def serve(
         self, scope: Scope, view: View, tenant: Tenant, attempt: Attempt, client: Client, answer: Answer

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 from starlette.datastructures import Headers
-from starlette.types import Message, Scope
+from starlette.types import Scope
 
 from catalog.model import Tenant
 from serving.attempt.answer import Answer
@@ -18,7 +18,6 @@ from serving.attempt.attempt import Attempt
 from serving.attempt.catalog_source import View
 from serving.attempt.client import Client
 from serving.attempt.closing import close
-from serving.attempt.limits import Limits
 from serving.attempt.record import Facts
 from serving.attempt.services import Services
 from serving.attempt.steps import Steps
@@ -35,8 +34,8 @@ log = logging.getLogger(__name__)
 class Attempts:
     """All attempts of one gateway process. While `stopping`, new ones are refused (and booked)."""
 
-    def __init__(self, services: Services, steps: Steps, limits: Limits) -> None:
-        self._services, self._steps, self._limits = services, steps, limits
+    def __init__(self, services: Services, steps: Steps) -> None:
+        self._services, self._steps = services, steps
         self._seq = 0
         self.stopping = False
         self._serving: set[asyncio.Task[Any]] = set()
@@ -81,7 +80,7 @@ class Attempts:
         try:
             await asyncio.shield(closing)
         except asyncio.CancelledError:
-            await asyncio.wait({closing}, timeout=self._limits.durable_s)
+            await asyncio.wait({closing}, timeout=self._services.limits.durable_s)
             return True
         return False
 
@@ -115,19 +114,6 @@ class Attempts:
             except Exception:
                 log.exception("attempt %s could not be closed", attempt.facts.attempt_key)
 
-    def open_for_nobody(self) -> Attempt:
-        """The attempt that stands for many without a good key."""
-        attempt = self.open("/v1/*", UNAUTHENTICATED, None)
-        attempt.end_refused(errors.unauthenticated())
-        return attempt
-
-    async def close_for_nobody(self, attempt: Attempt) -> None:
-        """Book what `open_for_nobody` opened."""
-        answer = Answer(Client(_silence, _nowhere), attempt.facts.request_id)
-        answer.refuse(errors.unauthenticated())
-        attempt.facts.finished_ns = attempt.now()
-        await self.close(attempt, answer)
-
     async def end(self, grace_s: float) -> None:
         """Wait `grace_s` for open attempts, then cancel them; `ended` waits for their records."""
         if self._serving:
@@ -160,12 +146,3 @@ def _listed(tasks: set[asyncio.Task[Any]]) -> Iterator[None]:
         yield
     finally:
         tasks.discard(task)
-
-
-async def _silence() -> Message:
-    """The receiving side of nobody."""
-    return {"type": "http.disconnect"}
-
-
-async def _nowhere(message: Message) -> None:
-    """The sending side of nobody."""

@@ -13,10 +13,9 @@ from catalog.durations import SECOND_NS
 from catalog.model import Adapter, Catalog
 from serving.attempt.catalog_source import CatalogSource, View
 from serving.attempt.limits import Clock, Limits
-from serving.attempt.quotas import TenantQuotas
+from serving.attempt.quotas import SnapshotFile, TenantQuotas
 from serving.attempt.residency_door import ResidencyDoor
 from serving.attempt.services import Services
-from serving.attempt.snapshot import SnapshotFile
 from serving.attempt.steps import Steps
 from serving.engine.door import AdapterFiles, EngineDoor
 from serving.gateway import gauges
@@ -177,11 +176,10 @@ def build_gateway(
         quotas=TenantQuotas(clock, snapshot, emitter, engine, int(limits.hold_s * SECOND_NS)),
         clock=clock,
         emitter=emitter,
-        meter_timeout_s=limits.meter_s,
-        durable_timeout_s=limits.durable_s,
+        limits=limits,
+        snapshot=snapshot,
         forwarder=forwarder,
     )
     gauges.declare(metrics, source.view.catalog)
-    pages = Pages(services, source, snapshot, limits, operator_token)
-    app = GatewayApp(services, source, Steps(services, secret, limits), pages, limits)
+    app = GatewayApp(services, source, Steps(services, secret), Pages(services, source, operator_token))
     return Gateway(app, source, residency, metrics, catalog_poll_s, collect_adapters)

@@ -13,13 +13,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from serving.attempt.client import ABORT
 from serving.attempt.limits import Limits
-from serving.gateway.addresses import neighbourhood
-from serving.gateway.linger import Linger
+from serving.gateway.clients import neighbourhood
 from serving.protocol.errors import error_body
 from telemetry.metrics import Metrics
 from telemetry.names import CONNECTIONS_CLOSED, CONNECTIONS_OPEN
@@ -35,6 +34,8 @@ SLOWEST_BYTES_S: Final = 16 << 10
 """At this rate, at least, a finished reply must be read."""
 PIPELINED: Final = 8
 """Requests that may wait on one connection behind the one being served."""
+LINGER_S: Final = 0.5
+"""How long the rest of a refused request is read; what comes later is lost with the connection."""
 _BUSY: Final = error_body(503, "too_many_connections", "There are too many connections. Retry.")
 _REFUSED: Final = (
     b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\nconnection: close\r\n"
@@ -198,7 +199,36 @@ class Connection(HttpToolsProtocol):
     def _stoppable(self, app: Callable[..., Any]) -> ASGIApp:
         async def stoppable(scope: Scope, receive: Receive, send: Send) -> None:
             scope.setdefault("extensions", {})[ABORT] = self.abort
-            linger = Linger(receive, send)
+            linger = _Linger(receive, send)
             await app(scope, linger.receive, linger.send)
 
         return stoppable
+
+
+class _Linger:
+    """The receive and send of one request, for its application.
+
+    When a reply ends its connection, the rest of a request that was not read to its end is read before the last byte goes: a
+    socket that is closed with something unread is reset, and a reset takes away replies that the client has not read yet.
+    """
+
+    def __init__(self, receive: Receive, send: Send) -> None:
+        self._receive, self._send = receive, send
+        self._whole = self._closes = False
+
+    async def receive(self) -> Message:
+        """See ASGI."""
+        message = await self._receive()
+        self._whole = self._whole or not message.get("more_body", False)
+        return message
+
+    async def send(self, message: Message) -> None:
+        """See ASGI. The end of a reply that closes the connection waits for the rest of the request."""
+        if message["type"] == "http.response.start":
+            self._closes = (b"connection", b"close") in message["headers"]
+        elif self._closes and not self._whole and not message.get("more_body", False):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LINGER_S):
+                    while not self._whole:
+                        await self.receive()
+        await self._send(message)

@@ -17,12 +17,11 @@ from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
 from serving.attempt.client import Client, declared_length
-from serving.attempt.limits import Clock, Limits
-from serving.gateway.replies import reply
+from serving.attempt.services import Services
+from serving.gateway.clients import reply
 from serving.protocol.errors import ClientGone, Refusal
 from telemetry.errors import LineInvalid, SpoolWriteFailed
 from telemetry.otlp_receive import Received, received
-from telemetry.spool import Spool
 
 log = logging.getLogger(__name__)
 
@@ -49,8 +48,8 @@ class _Refused(Exception):
 class SpanIntake:
     """Takes OTLP/HTTP trace messages, protobuf or JSON, gzipped or not, and appends their spans to the spool."""
 
-    def __init__(self, spool: Spool, limits: Limits, clock: Clock) -> None:
-        self._spool, self._limits, self._clock = spool, limits, clock
+    def __init__(self, services: Services) -> None:
+        self._spool, self._limits, self._clock = services.spool, services.limits, services.clock
         self._in_hand = 0
         self._parsing = asyncio.Semaphore(1)
         self.spans = 0

@@ -22,7 +22,7 @@ from serving.attempt.client import Client, declared_length, offload
 from serving.attempt.engine_call import call_engine, engine_scope
 from serving.attempt.limits import Limits
 from serving.engine.door import EngineDoor
-from serving.gateway.replies import reply
+from serving.gateway.clients import reply
 from serving.gateway.routes import COUNT, VERSION
 from serving.protocol import errors
 from serving.protocol.dialects import CHOICES, MESSAGES

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
 from typing import Final
 
-from starlette.types import Scope
+from starlette.types import Message, Scope
 
 from catalog.durations import MINUTE_NS
+from serving.attempt.answer import Answer
 from serving.attempt.attempt import Attempt
+from serving.attempt.client import Client
+from serving.attempt.services import Services
 from serving.attempt.telling import guarded
-from serving.gateway.addresses import neighbourhood
+from serving.gateway.attempts import Attempts
+from serving.gateway.clients import neighbourhood
 from serving.policy.admission import Bucket
 from serving.protocol import errors
 from serving.protocol.errors import Refusal
-from telemetry.metrics import Metrics
-from telemetry.names import OTHER, REQUEST_ERRORS, REQUESTS
+from telemetry import names
 from telemetry.usage import UNAUTHENTICATED, ErrorType, Status
 
 MOST_ADDRESSES: Final = 4096
@@ -28,20 +30,13 @@ TOGETHER_S: Final = 60.0
 class Unauthenticated:
     """Callers without a good key, and how often they come.
 
-    The first is booked by itself, and those of the minute after it together: `open_attempt` opens the attempt that stands
-    for them, `close_attempt` books it as rejected when the minute is over. So it goes on, a record a minute.
+    The first is booked by itself, and those of the minute after it together, by one attempt that stands for them and is
+    booked as rejected when the minute is over. So it goes on, a record a minute.
     """
 
-    def __init__(
-        self,
-        per_minute: int,
-        mono_ns: Callable[[], int],
-        metrics: Metrics,
-        open_attempt: Callable[[], Attempt],
-        close_attempt: Callable[[Attempt], Awaitable[None]],
-    ) -> None:
-        self._per_minute, self._mono_ns, self._metrics = per_minute, mono_ns, metrics
-        self._open, self._close = open_attempt, close_attempt
+    def __init__(self, services: Services, attempts: Attempts) -> None:
+        self._per_minute, self._mono_ns = services.limits.unauthenticated_per_minute, services.clock.mono_ns
+        self._metrics, self._attempts = services.metrics, attempts
         self._buckets: OrderedDict[str, Bucket] = OrderedDict()
         self._attempt: Attempt | None = None
         self._booking: asyncio.Task[None] | None = None
@@ -60,27 +55,24 @@ class Unauthenticated:
             self._buckets.popitem(last=False)
         return errors.too_many_unauthenticated(wait_s) if wait_s else errors.unauthenticated()
 
-    def count(self) -> None:
-        """One more, whatever it is told."""
+    def count(self) -> str | None:
+        """One more, whatever it is told; the id of the request that stands for it and all others of its minute.
+
+        None: it is booked by itself, since no record was begun in the last minute.
+        """
         who, rejected = UNAUTHENTICATED, ErrorType.REJECTED.value
         with guarded("a caller without a good key is not in the metrics"):
-            self._metrics.add(REQUESTS, tenant=who, adapter=OTHER, status=Status.REJECTED.value)
-            self._metrics.add(REQUEST_ERRORS, tenant=who, adapter=OTHER, error_type=rejected)
-
-    def alone(self) -> bool:
-        """Whether it is booked by itself: no record was begun in the last minute."""
+            self._metrics.add(names.REQUESTS, tenant=who, adapter=names.OTHER, status=Status.REJECTED.value)
+            self._metrics.add(names.REQUEST_ERRORS, tenant=who, adapter=names.OTHER, error_type=rejected)
         now_s = asyncio.get_running_loop().time()
-        if self._attempt is not None or now_s < self._next_s:
-            return False
-        self._next_s = now_s + TOGETHER_S
-        return True
-
-    def join(self) -> str:
-        """Count it in with the others of its minute; the id of the request that stands for all of them."""
         if self._attempt is not None:
             self._attempt.facts.tries += 1
+        elif now_s >= self._next_s:
+            self._next_s = now_s + TOGETHER_S
+            return None
         else:
-            self._attempt = self._open()
+            self._attempt = self._attempts.open("/v1/*", UNAUTHENTICATED, None)
+            self._attempt.end_refused(errors.unauthenticated())
             self._booking = asyncio.create_task(self._book_later())
         return self._attempt.facts.request_id
 
@@ -91,14 +83,25 @@ class Unauthenticated:
             await self._booking
 
     async def _book_later(self) -> None:
-        loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout_at(self._next_s):
                 await self._over.wait()
         except TimeoutError:
             pass
         finally:
-            self._next_s = loop.time() + TOGETHER_S
+            self._next_s = asyncio.get_running_loop().time() + TOGETHER_S
             attempt, self._attempt = self._attempt, None
             if attempt is not None:
-                await self._close(attempt)
+                answer = Answer(Client(_silence, _nowhere), attempt.facts.request_id)
+                answer.refuse(errors.unauthenticated())
+                attempt.facts.finished_ns = attempt.now()
+                await self._attempts.close(attempt, answer)
+
+
+async def _silence() -> Message:
+    """The receiving side of nobody."""
+    return {"type": "http.disconnect"}
+
+
+async def _nowhere(message: Message) -> None:
+    """The sending side of nobody."""

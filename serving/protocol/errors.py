@@ -7,8 +7,8 @@ ClientGone              nobody is there to answer
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
@@ -23,7 +23,7 @@ class ClientGone(Exception):
 class Refusal(Exception):
     """The request ends here: `http_status` and `body()` for the client, `status` and `error_type` for the usage record.
 
-    A connection whose request was not read to its end `closes`.
+    A connection whose request was not read to its end `closes`; `named` are headers of this one refusal.
     """
 
     http_status: int
@@ -34,6 +34,7 @@ class Refusal(Exception):
     error_type: ErrorType | None = None
     retry_after_s: int | None = None
     closes: bool = False
+    named: Mapping[str, str] = field(default_factory=dict)
 
     def body(self) -> bytes:
         """The reply's JSON, in OpenAI's form."""
@@ -41,8 +42,8 @@ class Refusal(Exception):
 
     def headers(self) -> Mapping[str, str]:
         """Headers beyond the content type."""
-        found = {} if self.retry_after_s is None else {"retry-after": str(self.retry_after_s)}
-        return found | ({"connection": "close"} if self.closes else {})
+        wait = {} if self.retry_after_s is None else {"retry-after": str(self.retry_after_s)}
+        return {**wait, **({"connection": "close"} if self.closes else {}), **self.named}
 
 
 def error_body(http_status: int, code: str, message: str, param: str | None = None) -> bytes:
@@ -94,6 +95,17 @@ def unreadable() -> Refusal:
     """vLLM's front end broke on the body, before anything of it entered the engine."""
     text = "The engine could not read this request. Check the types and values of its fields."
     return Refusal(400, "invalid_request", text)
+
+
+def not_found(why: str | None = None) -> Refusal:
+    """No route leads there, or none for whoever asks."""
+    return Refusal(404, "not_found", f"There is nothing here: {why}." if why else "There is nothing here.")
+
+
+def wrong_method(allowed: Iterable[str]) -> Refusal:
+    """There is something, for other methods."""
+    methods = ", ".join(allowed)
+    return Refusal(405, "method_not_allowed", f"Use {methods}.", named={"allow": methods})
 
 
 def unknown_model(model: str | None) -> Refusal:

@@ -13,8 +13,7 @@ import pytest
 
 from catalog.load import parse
 from serving.attempt.limits import Clock, Limits
-from serving.attempt.quotas import TenantQuotas
-from serving.attempt.snapshot import SnapshotFile
+from serving.attempt.quotas import SnapshotFile, TenantQuotas
 from serving.policy import budgets
 from serving.policy.admission import Demand
 from serving.protocol.errors import Refusal
@@ -64,7 +63,7 @@ def publish(
 def spent(bench: Any) -> Fraction:
     """What the clinic's month has come to, as the gateway has it."""
     catalog = bench.source.view.catalog
-    found: Fraction = bench.gateway.app._services.quotas.spent(catalog, catalog.tenant("clinic"))
+    found: Fraction = bench.gateway.app.pages._services.quotas.spent(catalog, catalog.tenant("clinic"))
     return found
 
 
@@ -143,7 +142,7 @@ def test_what_fails_costs_nothing_and_holds_nothing(run_bench: Run, ask: Ask, bu
             if record.status in (Status.OK, Status.CLIENT_ABORT)
         )
         assert spent(bench) == Fraction(charged, 4)
-        assert bench.gateway.app._services.quotas.written_off == 0
+        assert bench.gateway.app.pages._services.quotas.written_off == 0
 
     run_bench(test, catalog=budgeted(), limits=Limits(engine_s=0.1))
 
@@ -222,7 +221,7 @@ def test_a_ledger_that_derives_late_makes_nothing_look_forgotten(run_bench: Run,
         assert spent(bench) == 1
         publish(bench, "0", at="2026-09-21T15:13:21+00:00", until="2026-09-21T15:13:21+00:00")
         assert spent(bench) == 0
-        assert bench.gateway.app._services.quotas.written_off == 1
+        assert bench.gateway.app.pages._services.quotas.written_off == 1
 
     run_bench(test, catalog=budgeted())
 

@@ -21,7 +21,7 @@ COMPLETIONS = "/v1/completions"
 
 def load(bench: Any, tenant: str = "clinic") -> Any:
     """What the tenant holds now."""
-    return bench.gateway.app._services.quotas._loads.get(tenant)
+    return bench.gateway.app.pages._services.quotas._loads.get(tenant)
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ class Sides:
         publish_snapshot(self.ledger, self.catalog, self.bench.directory / "snapshot.json", now)
 
     def gateway(self, tenant: Tenant) -> Fraction:
-        found: Fraction = self.bench.gateway.app._services.quotas.spent(self.catalog, tenant)
+        found: Fraction = self.bench.gateway.app.pages._services.quotas.spent(self.catalog, tenant)
         return found
 
     def charged(self, tenant: Tenant, what: str = "sum(revenue)") -> Fraction:
@@ -107,6 +107,6 @@ def test_what_the_gateway_counted_is_what_the_ledger_charges(
             assert sides.charged(clinic, "sumIf(revenue, status = 'cold')") > 1, "what only the ledger knows"
             assert sides.gateway(bank) == mine["bank"], "tokens are the same on both sides, to the last digit"
             assert len({record.status for record in bench.records()}) == 2
-            assert bench.gateway.app._services.quotas.written_off == 0
+            assert bench.gateway.app.pages._services.quotas.written_off == 0
 
     run_bench(test, catalog=text)

@@ -14,7 +14,7 @@ import pytest
 
 from serving.attempt.limits import Limits
 from serving.gateway import connections, listening
-from serving.gateway.addresses import neighbourhood
+from serving.gateway.clients import neighbourhood
 from serving.gateway.connections import Connections
 from telemetry.metrics import Metrics
 from telemetry.usage import ErrorType, Status
@@ -328,7 +328,7 @@ def test_it_ends_in_time_and_in_order_with_ten_clients_that_do_not_read_and_ten_
         for _ in range(10):
             server.connect()
         await server.say(request(ask(max_tokens=40_000)))
-        await until(lambda: len(bench.gateway.app._clients) == 21)
+        await until(lambda: len(bench.gateway.app._clients._here) == 21)
         await asyncio.sleep(0.3)
         assert await server.end() < 8
         records = bench.records()

@@ -14,8 +14,8 @@ from starlette.types import Receive, Scope, Send
 from serving.attempt.client import Client
 from serving.attempt.limits import Limits
 from serving.engine.door import EngineDoor
+from serving.gateway.clients import reply
 from serving.gateway.passthrough import AT_ONCE, AT_ONCE_EACH, TEXT_BYTES, Passthrough
-from serving.gateway.replies import reply
 from serving.wire.request_context import REQUEST_CONTEXT
 
 Run = Callable[..., None]
