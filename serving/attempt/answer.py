@@ -22,12 +22,13 @@ EVENT_STREAM = b"text/event-stream"
 class Answer:
     """Takes what the engine's app sends (`engine_send`) or a refusal; `finish` sends what was held back.
 
-    `status` is None until there is a reply; `complete` once the engine said its last word to a client that was there.
+    `status` is None until there is a reply; `complete` once the engine said its last word to a client that was there;
+    `streaming` once the client got the beginning of a stream. `names` are the model's, as engine and client know it.
     """
 
     def __init__(self, client: Client, request_id: str, dialect: Dialect = CHOICES) -> None:
         self._client, self._request_id, self._dialect = client, request_id, dialect
-        self._names = Names("", "")
+        self.names = Names("", "")
         self._stream: EventStream | None = None
         self._events: EventStream | None = None
         self._on_first_token: Callable[[], None] = lambda: None
@@ -36,14 +37,14 @@ class Answer:
         self._whole = b""
         self._prelude = b""
         self._held = b""
-        self._started = self._several = False
+        self.streaming = self._several = False
         self.status: int | None = None
         self.complete = False
         self.reply = Reply()
 
     def expect(self, call: Call, names: Names, context: RequestContext, on_first_token: Callable[[], None]) -> None:
         """Prepare for the engine's reply to `call`; `on_first_token` is called when the first token goes out."""
-        self._names, self._on_first_token = names, on_first_token
+        self.names, self._on_first_token = names, on_first_token
         self._several = call.prompts * call.choices > 1
         self._stream = EventStream(
             names,
@@ -53,16 +54,6 @@ class Answer:
             self._dialect,
             lambda: context.handed if context.watched else None,
         )
-
-    @property
-    def names(self) -> Names:
-        """The model, as the engine and as the client know it."""
-        return self._names
-
-    @property
-    def streaming(self) -> bool:
-        """Whether the client already got the beginning of a stream."""
-        return self._started
 
     async def engine_send(self, message: Message) -> None:
         """The `send` given to the engine's app."""
@@ -87,7 +78,7 @@ class Answer:
         if self._client.gone.is_set():
             self.reply.delivered = before
             return
-        if not self._started and not events.begun:
+        if not self.streaming and not events.begun:
             self._prelude += out
             return
         if out:
@@ -102,7 +93,7 @@ class Answer:
         if self._events is not None:
             self._held = self._events.end()
         else:
-            self._held = rewrite_json(self._whole, self._names, self.reply, self._dialect)
+            self._held = rewrite_json(self._whole, self.names, self.reply, self._dialect)
 
     def restate(self, cached_tokens: int) -> None:
         """Let the reply say what was measured as cached, where vLLM's word is of one of several prompts or choices."""
@@ -112,7 +103,7 @@ class Answer:
     def refuse(self, refusal: Refusal) -> None:
         """Answer with an error instead; inside a stream that has begun, as its last event."""
         self._prelude = b""
-        if self._started:
+        if self.streaming:
             self._held = self._dialect.error_event(refusal.body())
             return
         self.status = refusal.http_status
@@ -130,9 +121,9 @@ class Answer:
         await self._client.send({"type": "http.response.body", "body": body, "more_body": False})
 
     async def _start(self, length: int | None) -> None:
-        if self._started:
+        if self.streaming:
             return
-        self._started = True
+        self.streaming = True
         headers = [
             (b"content-type", self._content_type),
             (b"x-request-id", self._request_id.encode()),

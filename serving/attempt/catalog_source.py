@@ -46,14 +46,10 @@ class CatalogSource:
         self._path, self._check = path, check
         self._stamp: tuple[int, ...] | None = None
         self._refused: bytes | None = None
-        self._view = View.of(check(read_file(path), str(path)))
+        self.view = View.of(check(read_file(path), str(path)))
+        """The catalog in force."""
         self.last_error: CatalogInvalid | None = None
         """Why the file as it is now was refused; None while it is in force."""
-
-    @property
-    def view(self) -> View:
-        """The catalog in force."""
-        return self._view
 
     def poll(self) -> View | None:
         """As `read`, if the file changed since the last look, may have, or was refused. Blocks."""
@@ -70,7 +66,7 @@ class CatalogSource:
             if self.last_error is not None and raw == self._refused:
                 return None
             view = View.of(self._check(raw, str(self._path)))
-            if fixed := _fixed(self._view.catalog, view.catalog):
+            if fixed := _fixed(self.view.catalog, view.catalog):
                 raise CatalogInvalid(str(self._path), fixed)
         except CatalogInvalid as error:
             self._refuse(error, raw)
@@ -82,7 +78,7 @@ class CatalogSource:
         # A file that changed just now may change again without its times showing it.
         settled = stamp is not None and max(stamp[0], stamp[1]) < time.time_ns() - SETTLED_NS
         self._stamp = stamp if settled else None
-        if view.policy.version != self._view.policy.version:
+        if view.policy.version != self.view.policy.version:
             return view
         self.last_error = None
         return None
@@ -90,7 +86,7 @@ class CatalogSource:
     def adopt(self, view: View) -> None:
         """Let `view` be in force for requests that begin now."""
         log.info("catalog %s is in force", view.policy.version)
-        self._view, self.last_error = view, None
+        self.view, self.last_error = view, None
 
     def _refuse(self, error: CatalogInvalid, raw: bytes | None) -> None:
         if self.last_error is None or self.last_error.problems != error.problems:
@@ -106,9 +102,5 @@ class CatalogSource:
 
 
 def _fixed(old: Catalog, new: Catalog) -> list[str]:
-    problems = []
-    if old.base_model != new.base_model:
-        problems.append("base_model: cannot change while serving; restart with the new catalog")
-    if old.engines != new.engines:
-        problems.append("engines: cannot change while serving; restart with the new catalog")
-    return problems
+    changed = [what for what in ("base_model", "engines") if getattr(old, what) != getattr(new, what)]
+    return [f"{what}: cannot change while serving; restart with the new catalog" for what in changed]

@@ -89,22 +89,32 @@ class Client:
             pass
         self.gone.set()
 
-    async def unless_gone(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run `work`; when the client hangs up first, cancel it, await its end and raise ClientGone."""
+    async def unless_gone(
+        self, work: Coroutine[Any, Any, None], *, limit_s: float | None = None, grace_s: float = 0
+    ) -> None:
+        """Run `work` to its end; what it raises is raised.
+
+        ClientGone when the client hung up meanwhile, TimeoutError after `limit_s`: `work` is cancelled and has ended then. It
+        has `grace_s` to end by itself after a hang-up, and again to end when it is cancelled (0: as long as that takes).
+        """
         task = asyncio.create_task(work)
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
         leaving = asyncio.create_task(self.gone.wait())
         try:
-            await asyncio.wait({task, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({task, leaving}, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+            if grace_s and not task.done() and self.gone.is_set():
+                await asyncio.wait({task}, timeout=grace_s)
         finally:
             leaving.cancel()
-            if not task.done():
+            late = not task.done()
+            if late:
                 task.cancel()
-                await asyncio.wait({task})
-        if not task.cancelled():
-            task.result()
+                await asyncio.wait({task}, timeout=grace_s or None)
         if self.gone.is_set():
             raise ClientGone
+        if late:
+            raise TimeoutError
+        task.result()
 
     async def send(self, message: Message) -> None:
         """Pass one message on; returns when the client has taken it, is gone, or turned out to be slow."""

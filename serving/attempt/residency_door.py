@@ -49,10 +49,8 @@ class Lease:
     timing: LoadTiming | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Loaded:
-    timing: LoadTiming
-    evicted: bool
+_Loaded = tuple[LoadTiming, bool]
+"""How long the load took, and whether another adapter had to leave for it."""
 
 
 class ResidencyDoor:
@@ -122,8 +120,8 @@ class ResidencyDoor:
         self._waiting[name] += 1
         try:
             while not self._here(name):
-                loaded = await asyncio.shield(self._load(files, cause))
-                outcome, timing = (EVICT if loaded.evicted else MISS), loaded.timing
+                timing, evicted = await asyncio.shield(self._load(files, cause))
+                outcome = EVICT if evicted else MISS
         finally:
             self._waiting -= Counter({name: 1})
             self._changed.set()
@@ -156,7 +154,10 @@ class ResidencyDoor:
     async def _warm(self, adapter: Adapter, cause: LoadCause) -> None:
         files = await self._shelf.files(adapter)
         name = files.served_name
-        self._only_newest_warm(adapter.name, name)
+        for other, entry in self._tier.items():
+            if other != name and _adapter_name(other) == adapter.name:
+                # An older version of an adapter has no claim to a place.
+                self._tier[other] = replace(entry, warm=False)
         if not self._here(name):
             self._warming.add(name)
             try:
@@ -166,12 +167,6 @@ class ResidencyDoor:
                 self._changed.set()
         if self._here(name):
             self._tier[name] = replace(self._entry(name, files), warm=True)
-
-    def _only_newest_warm(self, adapter: str, newest: str) -> None:
-        """An older version of an adapter has no claim to a place."""
-        for name, entry in self._tier.items():
-            if name != newest and _adapter_name(name) == adapter:
-                self._tier[name] = replace(entry, warm=False)
 
     def _entry(self, name: str, files: AdapterFiles) -> Resident:
         now = self._clock.mono_ns()
@@ -206,7 +201,7 @@ class ResidencyDoor:
             timing = await self._door.load_adapter(files, cause)
             now = self._clock.mono_ns()
             self._tier[name] = replace(self._entry(name, files), loaded_ns=now, used_ns=now)
-            return _Loaded(timing, evicted)
+            return timing, evicted
         finally:
             self._places.discard(name)
             del self._loading[name]

@@ -16,12 +16,11 @@ from serving.attempt.attempt import Attempt
 from serving.attempt.catalog_source import View
 from serving.attempt.client import Client, declared_length, offload
 from serving.attempt.counting import given_tokens, prompt_tokens
-from serving.attempt.engine_call import call_engine, engine_scope
+from serving.attempt.engine_call import call_engine, engine_scope, refusal_of
 from serving.attempt.quotas import counts_tokens
 from serving.attempt.residency_door import TierBusy
 from serving.attempt.services import Services
 from serving.attempt.telling import traceparent
-from serving.attempt.verdict import refusal_of
 from serving.errors import EngineDown, EngineError
 from serving.policy.admission import Demand
 from serving.policy.credentials import cache_salt
@@ -60,7 +59,8 @@ class Steps:
         call = await offload(len(raw), read_call, scope["path"], raw)
         attempt.note_call(call)
         adapter = await self._route(view, tenant, attempt, call, headers)
-        self._expect_engine()
+        if (wait_s := self._services.door.retry_after_s()) is not None:
+            raise errors.engine_down(wait_s)
         bound = await self._admit(view.catalog, tenant, attempt, client, call)
         served, public = self._services.door.base_model, view.catalog.base_model.name
         if adapter is not None:
@@ -93,10 +93,6 @@ class Steps:
         if isinstance(decision, Denial):
             raise errors.unknown_model(call.model)
         return view.catalog.adapter(decision.adapter) if decision.adapter is not None else None
-
-    def _expect_engine(self) -> None:
-        if (wait_s := self._services.door.retry_after_s()) is not None:
-            raise errors.engine_down(wait_s)
 
     async def _admit(
         self, catalog: Catalog, tenant: Tenant, attempt: Attempt, client: Client, call: Call
@@ -171,9 +167,7 @@ class Steps:
                 limit_s=limits.engine_s,
                 grace_s=limits.abort_grace_s,
             )
-        except TimeoutError:
-            raise errors.timed_out(limits.engine_s) from None
-        except ClientGone:
+        except (ClientGone, Refusal):
             raise
         except Exception as error:
             # vLLM refuses some requests only once their stream has begun, and can then only break.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import secrets
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -17,6 +16,7 @@ from serving.attempt.quotas import SnapshotFile, TenantQuotas
 from serving.attempt.residency_door import ResidencyDoor
 from serving.attempt.services import Services
 from serving.attempt.steps import Steps
+from serving.attempt.telling import guarded
 from serving.engine.door import AdapterFiles, EngineDoor
 from serving.gateway import gauges
 from serving.gateway.app import GatewayApp
@@ -26,8 +26,6 @@ from telemetry.forward import Forwarder
 from telemetry.metrics import Metrics
 from telemetry.spool import Spool
 from telemetry.tracing import Tracing
-
-log = logging.getLogger(__name__)
 
 DEFAULT_HOST_TIER: Final = 8
 MIN_SECRET_BYTES: Final = 16
@@ -81,17 +79,13 @@ class Gateway:
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(self._poll_s)
-            try:
+            with guarded("the gateway's watch failed once"):
                 await self._look(self._source.poll)
                 await self.app.pages.engine_up()
-            except Exception:
-                log.exception("the gateway's watch failed once")
 
     async def _reload_once(self) -> None:
-        try:
+        with guarded("the catalog could not be read again"):
             await self.reload()
-        except Exception:
-            log.exception("the catalog could not be read again")
 
     async def _look(self, look: Callable[[], View | None]) -> bool:
         """Look at the catalog's file and prepare what is new in a thread: that takes long and must hold nobody up."""
@@ -117,10 +111,8 @@ class Gateway:
         """Let go of adapter copies that neither the catalog nor the engine uses any more."""
         while True:
             await asyncio.sleep(TIDY_S)
-            try:
+            with guarded("old adapter copies could not be collected"):
                 await asyncio.to_thread(self._collect_adapters, self._residency.copies())
-            except Exception:
-                log.exception("old adapter copies could not be collected")
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

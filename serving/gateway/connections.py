@@ -95,7 +95,7 @@ class Connections:
             await asyncio.sleep(SWEEP_S)
             now = asyncio.get_running_loop().time()
             for connection in tuple(self._open):
-                if connection.overdue(now):
+                if connection.deadline is not None and now > connection.deadline:
                     self.closed("idle")
                     connection.abort()
 
@@ -120,7 +120,8 @@ class Connection(HttpToolsProtocol):
     def __init__(self, connections: Connections, **given: Any) -> None:
         super().__init__(**given)
         self._all = connections
-        self._deadline: float | None = None
+        self.deadline: float | None = None
+        """After that it is idle, half sent or unread for too long."""
         self._in_head = True
         self._raw = 0
         self._messages = 0
@@ -144,7 +145,7 @@ class Connection(HttpToolsProtocol):
 
     def eof_received(self) -> None:
         """See asyncio.Protocol. The transport closes itself once what is written has been read, which may be never."""
-        if self._deadline is None:
+        if self.deadline is None:
             self._wait()
 
     def data_received(self, data: bytes) -> None:
@@ -159,7 +160,7 @@ class Connection(HttpToolsProtocol):
         limit = HEAD_BYTES if self._in_head else HEAD_BYTES + OVERHEAD * self._all.limits.body_bytes
         if self._raw > limit or len(self.pipeline) > PIPELINED:
             self._all.closed("flood")
-            if self._in_head and self._deadline is not None:
+            if self._in_head and self.deadline is not None:
                 self.transport.write(_TOO_LARGE)
                 self.transport.close()
             else:
@@ -169,7 +170,7 @@ class Connection(HttpToolsProtocol):
         """See httptools."""
         super().on_headers_complete()
         self._in_head = False
-        self._deadline = None
+        self.deadline = None
 
     def on_message_complete(self) -> None:
         """See httptools."""
@@ -183,10 +184,6 @@ class Connection(HttpToolsProtocol):
         if self.cycle.response_complete:
             self._wait()
 
-    def overdue(self, now: float) -> bool:
-        """Whether it is idle, half sent or unread for too long."""
-        return self._deadline is not None and now > self._deadline
-
     def abort(self) -> None:
         """Close at once; what was not sent is dropped."""
         self.transport.abort()
@@ -194,7 +191,7 @@ class Connection(HttpToolsProtocol):
     def _wait(self) -> None:
         """From now on the next request, or the end of the connection, must come in time."""
         unread = self.transport.get_write_buffer_size()
-        self._deadline = self.loop.time() + self._all.limits.idle_s + unread / SLOWEST_BYTES_S
+        self.deadline = self.loop.time() + self._all.limits.idle_s + unread / SLOWEST_BYTES_S
 
     def _stoppable(self, app: Callable[..., Any]) -> ASGIApp:
         async def stoppable(scope: Scope, receive: Receive, send: Send) -> None:

@@ -37,14 +37,6 @@ _INVALID, _UNAVAILABLE = 3, 14
 _MESSAGE_BYTES: Final = 120
 
 
-class _Refused(Exception):
-    """The message is not taken. `http_status` 503 asks the sender to come again; the others say that it need not."""
-
-    def __init__(self, http_status: int, fact: str) -> None:
-        self.http_status, self.fact = http_status, fact
-        super().__init__(fact)
-
-
 class SpanIntake:
     """Takes OTLP/HTTP trace messages, protobuf or JSON, gzipped or not, and appends their spans to the spool."""
 
@@ -67,7 +59,7 @@ class SpanIntake:
         self._in_hand += 1
         try:
             taken = await self._take(client, headers, kind)
-        except _Refused as refused:
+        except Refusal as refused:
             self.refused += 1
             await _refuse(send, kind, refused)
         except ClientGone:
@@ -82,13 +74,10 @@ class SpanIntake:
 
     async def _take(self, client: Client, headers: Headers, kind: str) -> Received:
         if kind not in (PROTOBUF, JSON):
-            raise _Refused(415, f"send {PROTOBUF} or {JSON}")
+            raise Refusal(415, "invalid_argument", f"send {PROTOBUF} or {JSON}")
         self._must_have_room()
         limits = self._limits
-        try:
-            body = await client.body(declared_length(headers), limits.body_bytes, limits.body_s)
-        except Refusal as refusal:
-            raise _Refused(refusal.http_status, refusal.message) from refusal
+        body = await client.body(declared_length(headers), limits.body_bytes, limits.body_s)
         try:
             # One at a time and off the event loop: requests that are being served must not wait for a parser.
             async with self._parsing:
@@ -101,7 +90,7 @@ class SpanIntake:
                     self._clock.utc_ns(),
                 )
         except LineInvalid as error:
-            raise _Refused(400, error.reason) from error
+            raise Refusal(400, "invalid_argument", error.reason) from error
         if taken.line is not None:
             self._must_have_room()
             await self._store(taken.line)
@@ -109,15 +98,15 @@ class SpanIntake:
 
     def _must_have_room(self) -> None:
         if self._in_hand > MOST_AT_ONCE:
-            raise _Refused(503, "too many messages at once")
+            raise Refusal(503, "unavailable", "too many messages at once")
         if self._spool.refused is not None or self._spool.held_bytes > HELD_BYTES:
-            raise _Refused(503, "the spool cannot take more now")
+            raise Refusal(503, "unavailable", "the spool cannot take more now")
 
     async def _store(self, line: str) -> None:
         try:
             await asyncio.wait_for(asyncio.wrap_future(self._spool.append(line)), self._limits.durable_s)
         except (SpoolWriteFailed, TimeoutError) as error:
-            raise _Refused(503, "not on disk yet") from error
+            raise Refusal(503, "unavailable", "not on disk yet") from error
 
 
 def _read(body: bytes, encoding: str, protobuf: bool, limit: int, now_ns: int) -> Received:
@@ -152,10 +141,10 @@ async def _thank(send: Send, kind: str, taken: Received) -> None:
     await reply(send, 200, body, {"content-type": kind})
 
 
-async def _refuse(send: Send, kind: str, refused: _Refused) -> None:
-    """A google.rpc.Status, in the sender's own encoding."""
+async def _refuse(send: Send, kind: str, refused: Refusal) -> None:
+    """A google.rpc.Status, in the sender's own encoding. 503 asks the sender to come again; the others say that it need not."""
     code = _UNAVAILABLE if refused.http_status == 503 else _INVALID
-    text = refused.fact.encode("utf-8", "replace")[:_MESSAGE_BYTES]
+    text = refused.message.encode("utf-8", "replace")[:_MESSAGE_BYTES]
     headers = {"content-type": kind if kind == PROTOBUF else JSON}
     if refused.http_status == 503:
         headers["retry-after"] = str(RETRY_AFTER_S)

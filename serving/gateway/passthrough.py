@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Final
 from uuid import uuid4
 
+import msgspec
 from starlette.datastructures import Headers
 from starlette.types import Message, Scope
 
@@ -28,7 +29,7 @@ from serving.protocol import errors
 from serving.protocol.dialects import CHOICES, MESSAGES
 from serving.protocol.errors import ClientGone, Refusal
 from serving.protocol.fields import read_object
-from serving.protocol.json_body import LARGE, encode
+from serving.protocol.json_body import LARGE
 from serving.protocol.rewrite import permitted
 
 log = logging.getLogger(__name__)
@@ -93,9 +94,7 @@ class Passthrough:
                     limit_s=TIMEOUT_S,
                     grace_s=self._limits.abort_grace_s,
                 )
-        except TimeoutError:
-            raise errors.timed_out(TIMEOUT_S) from None
-        except ClientGone:
+        except (ClientGone, Refusal):
             raise
         except Exception as error:
             raise await self._failed(path, error) from None
@@ -111,7 +110,7 @@ class Passthrough:
             raise errors.bad_body("`model` must be a string.", "model")
         if model is not None and model not in (view.catalog.base_model.name, "auto", *tenant.adapters):
             raise errors.unknown_model(model)
-        return encode(permitted(body) | {"model": self._door.base_model})
+        return msgspec.json.encode(permitted(body) | {"model": self._door.base_model})
 
     async def _failed(self, path: str, error: Exception | None) -> Refusal:
         """Nothing entered the engine: while it is up, what its front end broke on is the body."""

@@ -15,17 +15,13 @@ def key_hash(key: str) -> str:
     return "sha256:" + hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def bearer(authorization: str | None) -> str | None:
-    """The key of an `Authorization: Bearer KEY` header; None when it holds none."""
-    scheme, _, key = (authorization or "").strip().partition(" ")
-    return key.strip() or None if scheme.lower() == "bearer" else None
-
-
-def authorization(headers: Mapping[str, str]) -> str | None:
-    """The header that holds the key, as `Authorization`; Anthropic's clients send it bare, as `X-Api-Key`."""
+def key_of(headers: Mapping[str, str]) -> str:
+    """The key of an `Authorization: Bearer KEY`, empty when it holds none; Anthropic's clients send it bare, as `X-Api-Key`."""
     given = headers.get("authorization")
-    bare = headers.get("x-api-key") if given is None else None
-    return f"Bearer {bare}" if bare else given
+    if given is None:
+        return headers.get("x-api-key", "").strip()
+    scheme, _, key = given.strip().partition(" ")
+    return key.strip() if scheme.lower() == "bearer" else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +35,9 @@ class Keyring:
         """The keys of all tenants of `catalog`."""
         return cls({h: tenant for tenant in catalog.tenants for h in tenant.key_hashes})
 
-    def tenant(self, authorization: str | None) -> Tenant | None:
-        """Whose key the header holds; None when there is no key or nobody has it."""
-        key = bearer(authorization)
+    def tenant(self, headers: Mapping[str, str]) -> Tenant | None:
+        """Whose key a request holds; None when there is no key or nobody has it."""
+        key = key_of(headers)
         return self.tenants.get(key_hash(key)) if key else None
 
 

@@ -7,7 +7,7 @@ falls from 1 to 0 over the five minutes after the last use.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
@@ -18,6 +18,8 @@ WINDOW_NS: Final = 5 * MINUTE_NS
 SLOT_NS: Final = 10 * SECOND_NS
 SETTLING_NS: Final = 5 * SECOND_NS
 """An adapter just loaded leaves only when everything else is busy or warm: two adapters must not push each other out in turn."""
+W_FREQUENCY: Final = Fraction(1)
+W_STRICTNESS = W_COST = W_RECENCY = Fraction(1, 10)
 
 HIT: Final = "hit"
 MISS: Final = "miss"
@@ -62,35 +64,23 @@ class Resident:
         return replace(self, used_ns=now_ns, recent=self.recent.hit(now_ns), in_flight=self.in_flight + 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """How much frequency, strictness, cost and recency count."""
-
-    frequency: Fraction = Fraction(1)
-    strictness: Fraction = Fraction(1, 10)
-    cost: Fraction = Fraction(1, 10)
-    recency: Fraction = Fraction(1, 10)
-
-
-def priority(one: Resident, tier_bytes: int, now_ns: int, weights: Weights = Weights()) -> Fraction:
+def priority(one: Resident, tier_bytes: int, now_ns: int) -> Fraction:
     """How much the tier would miss `one`; higher stays longer."""
     age = min(max(0, now_ns - one.used_ns), WINDOW_NS)
     return (
-        weights.frequency * one.recent.per_second(now_ns)
-        + weights.strictness * one.strictness
-        - weights.cost * Fraction(one.size_bytes, max(1, tier_bytes))
-        + weights.recency * Fraction(WINDOW_NS - age, WINDOW_NS)
+        W_FREQUENCY * one.recent.per_second(now_ns)
+        + W_STRICTNESS * one.strictness
+        - W_COST * Fraction(one.size_bytes, max(1, tier_bytes))
+        + W_RECENCY * Fraction(WINDOW_NS - age, WINDOW_NS)
     )
 
 
-def victim(
-    tier: Iterable[Resident], now_ns: int, weights: Weights = Weights(), *, spare_warm: bool = False
-) -> str | None:
+def victim(tier: Iterable[Resident], now_ns: int, *, spare_warm: bool = False) -> str | None:
     """Whom to evict: never one in use, a warm one last, one just loaded before that; None when all are in use.
 
     `spare_warm` is for loads that nobody waits for: they take no warm adapter's place.
     """
-    all_of_it: Sequence[Resident] = tuple(tier)
+    all_of_it = tuple(tier)
     total = sum(one.size_bytes for one in all_of_it)
     idle = [one for one in all_of_it if not one.in_flight and not (spare_warm and one.warm)]
     if not idle:
@@ -98,6 +88,6 @@ def victim(
 
     def order(one: Resident) -> tuple[bool, bool, Fraction, int, str]:
         settling = now_ns - one.loaded_ns < SETTLING_NS
-        return one.warm, settling, priority(one, total, now_ns, weights), one.used_ns, one.served_name
+        return one.warm, settling, priority(one, total, now_ns), one.used_ns, one.served_name
 
     return min(idle, key=order).served_name

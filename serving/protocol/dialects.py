@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 from serving.wire.request_context import BROKEN
 
@@ -15,8 +16,7 @@ FAILED: Final = frozenset({"failed", "cancelled"})
 """The same as the status of a response."""
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(NamedTuple):
     """Tokens of a whole reply, in its own words; `input_tokens` includes the cached ones. None: it did not say."""
 
     input_tokens: int | None
@@ -111,19 +111,10 @@ def _count(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _detail(usage: Mapping[str, Any], name: str) -> int | None:
-    details = usage.get(name)
-    return _count(details.get("cached_tokens")) if isinstance(details, dict) else None
-
-
-def _choices_usage(usage: Mapping[str, Any]) -> Usage:
-    cached = _detail(usage, "prompt_tokens_details")
-    return Usage(_count(usage.get("prompt_tokens")), cached, _count(usage.get("completion_tokens")))
-
-
-def _response_usage(usage: Mapping[str, Any]) -> Usage:
-    cached = _detail(usage, "input_tokens_details")
-    return Usage(_count(usage.get("input_tokens")), cached, _count(usage.get("output_tokens")))
+def _openai_usage(inputs: str, outputs: str, usage: Mapping[str, Any]) -> Usage:
+    details = usage.get(f"{inputs}_details")
+    cached = _count(details.get("cached_tokens")) if isinstance(details, dict) else None
+    return Usage(_count(usage.get(inputs)), cached, _count(usage.get(outputs)))
 
 
 def _message_usage(usage: Mapping[str, Any]) -> Usage:
@@ -132,10 +123,6 @@ def _message_usage(usage: Mapping[str, Any]) -> Usage:
     written = _count(usage.get("cache_creation_input_tokens")) or 0
     total = None if fresh is None else fresh + (cached or 0) + written
     return Usage(total, cached, _count(usage.get("output_tokens")))
-
-
-def _same(body: bytes) -> bytes:
-    return body
 
 
 def _choices_error(body: bytes) -> bytes:
@@ -155,12 +142,14 @@ def _message_error(body: bytes) -> bytes:
     return b"event: error\ndata: " + _message_body(body) + b"\n\n"
 
 
-CHOICES: Final = Dialect(_choices_usage, _choices_error, _same, frozenset({DONE}))
+CHOICES: Final = Dialect(
+    partial(_openai_usage, "prompt_tokens", "completion_tokens"), _choices_error, bytes, frozenset({DONE})
+)
 """Chat and text completions."""
 RESPONSES: Final = Dialect(
-    _response_usage,
+    partial(_openai_usage, "input_tokens", "output_tokens"),
     _typed_error,
-    _same,
+    bytes,
     frozenset({"response.completed", "response.incomplete"}),
     inner="response",
     prelude=frozenset({"response.created", "response.queued", "response.in_progress"}),

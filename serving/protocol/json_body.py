@@ -1,4 +1,4 @@
-"""JSON bodies, read and written fast enough for one that is as large as the gateway takes.
+"""JSON bodies, read fast enough for one that is as large as the gateway takes.
 
 Reading and writing JSON keep the interpreter to themselves from beginning to end, ours and vLLM's alike, so a thread alone does
 not keep the event loop going: what a large body may hold is bounded as well.
@@ -39,11 +39,6 @@ def decode(raw: bytes) -> Any:
     if len(raw) > LARGE and sum(_values(value)) > MAX_VALUES:
         raise TooIntricate
     return value
-
-
-def encode(value: Any) -> bytes:
-    """The JSON text of a value that was decoded. ValueError on half of a surrogate pair, RecursionError when too deep."""
-    return msgspec.json.encode(value)
 
 
 def _marks(raw: bytes) -> int:

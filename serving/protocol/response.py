@@ -6,6 +6,7 @@ Pure: bytes in, bytes out. Nothing is buffered but an unfinished event and the e
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,10 +15,11 @@ from typing import Any, Final
 import msgspec
 
 from serving.protocol.dialects import CHOICES, DONE, Dialect, Failure, choices_of
-from serving.protocol.flag_words import plain
 
 HIDDEN: Final = ("kv_transfer_params", "ec_transfer_params", "metrics")
 """Fields of replies and events that say things about the engine."""
+_FLAG: Final = re.compile(r"--([a-z][a-z0-9]*(?:-[a-z0-9]+)+)\b")
+_TOOLS: Final = "tool-call-parser"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +59,7 @@ class Reply:
 
     def learn_usage(self, usage: dict[str, Any], dialect: Dialect) -> None:
         """Take the whole reply's usage."""
-        said = dialect.usage(usage)
-        self.input_tokens, self.cached_tokens, self.output_tokens = (
-            said.input_tokens,
-            said.cached_tokens,
-            said.output_tokens,
-        )
+        self.input_tokens, self.cached_tokens, self.output_tokens = dialect.usage(usage)
 
 
 def rewrite_json(raw: bytes, names: Names, reply: Reply, dialect: Dialect = CHOICES) -> bytes:
@@ -81,10 +78,6 @@ def rewrite_json(raw: bytes, names: Names, reply: Reply, dialect: Dialect = CHOI
     return dialect.error_body(_public(body, names, dialect, in_words=True))
 
 
-def _unknown() -> None:
-    """Nobody counts what the engine hands over."""
-
-
 @dataclass(slots=True)
 class EventStream:
     """Rewrites a stream of server-sent events as it passes; what ends it is kept for `end`.
@@ -99,7 +92,7 @@ class EventStream:
     wants_continuous: bool
     reply: Reply = field(default_factory=Reply)
     dialect: Dialect = CHOICES
-    handed: Callable[[], int | None] = _unknown
+    handed: Callable[[], int | None] = lambda: None
     begun: bool = False
     _rest: bytes = b""
     _end: bytes = b""
@@ -250,3 +243,18 @@ def _encoded(body: dict[str, Any]) -> bytes:
 
 def _restored(raw: bytes, names: Names) -> bytes:
     return raw.replace(names.served.encode(), names.public.encode())
+
+
+def plain(message: str) -> str:
+    """The message with vLLM's flags named as options of the engine, and who can set them; unchanged when it names none.
+
+    vLLM's refusals speak to whoever typed its command line; a tenant reads here what can be done about it.
+    """
+    flags = _FLAG.findall(message)
+    if not flags:
+        return message
+    told = _FLAG.sub(lambda found: f"`{found[1].replace('-', '_')}`", message).rstrip(". ")
+    advice = 'Without it, send `tool_choice`: "none", or no `tools`. ' if _TOOLS in flags else ""
+    return (
+        f"{told}. {advice}The operator of this service sets it for the engine, in the catalog under `engines[].vllm`."
+    )

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from serving.protocol.json_body import encode
+import msgspec
+
 from serving.protocol.request import Call
 from serving.wire.keys import ATTEMPT_ARG, TENANT_ARG
 from serving.wire.request_context import RequestContext
@@ -60,7 +61,7 @@ def engine_body(call: Call, orders: Orders) -> bytes:
             "include_usage": True,
             "continuous_usage_stats": True,
         }
-    return encode(body)
+    return msgspec.json.encode(body)
 
 
 def permitted(body: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from serving.engine.vllm_engine import VllmEngine
 from serving.engine.vllm_flags import flag_problems
 from serving.engine.vllm_start import start_vllm
 from serving.errors import EngineStartFailed
-from serving.protocol.flag_words import plain
+from serving.protocol.response import plain
 from telemetry.engine_time import EngineCounters, EngineValue
 
 pytestmark = [

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from serving.attempt.answer import Answer
 from serving.attempt.client import Client
-from serving.attempt.verdict import refusal_of
+from serving.attempt.engine_call import refusal_of
 from serving.protocol.dialects import CHOICES, MESSAGES, RESPONSES, Dialect
 from serving.protocol.errors import Refusal
 from serving.protocol.request import Call
-from serving.protocol.response import EventStream, Names, Reply, restated, rewrite_json
+from serving.protocol.response import EventStream, Names, Reply, plain, restated, rewrite_json
 from serving.wire.request_context import Refused, RequestContext
 from telemetry.usage import ErrorType, Status
 
@@ -261,3 +261,16 @@ def test_usage_and_names_are_read_in_each_familys_words() -> None:
     assert stream.feed(event({"type": "response.completed", "response": response})) == b""
     assert b"@" not in stream.end()
     assert (stream.reply.delivered, stream.reply.cached_tokens, stream.reply.failure) == (5, 4, None)
+
+
+def test_a_tenant_reads_what_it_and_the_operator_can_do() -> None:
+    told = plain('"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set')
+    assert "--" not in told
+    assert "`tool_call_parser`" in told
+    assert 'send `tool_choice`: "none"' in told
+    assert "`engines[].vllm`" in told
+
+
+def test_other_messages_stay_as_they_are() -> None:
+    for message in ("max_tokens must be at least 1.", "a -- b", "--", "temperature --1"):
+        assert plain(message) == message
