@@ -42,7 +42,7 @@ check: setup ## Format, lint, complexity, types, contracts, generated files in s
 	@$(python) -m loraledger dashboards --check
 	@$(python) -m loraledger alerts --check
 	@$(python) -m alerts.metrics_page --check
-	@$(python) -m serving.gateway.api_page --check
+	@$(python) -m serving.gateway.routes --check
 	@$(python) -m loraledger check --schema | diff -q - catalog/schema.json
 	@$(python) -m typer loraledger.cli utils docs --name loraledger | diff -q - docs/commands.md
 
@@ -51,7 +51,7 @@ generate: setup ## Write alerts/generated, dashboards/generated, docs/metrics.md
 	@$(python) -m loraledger dashboards
 	@$(python) -m loraledger alerts
 	@$(python) -m alerts.metrics_page
-	@$(python) -m serving.gateway.api_page
+	@$(python) -m serving.gateway.routes
 	@$(python) -m loraledger check --schema > catalog/schema.json
 	@$(python) -m typer loraledger.cli utils docs --name loraledger > docs/commands.md
 

@@ -10,7 +10,6 @@ import math
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Final, ParamSpec, TypeVar
 
 from starlette.datastructures import Headers
@@ -26,19 +25,12 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """How long a client is waited for to take a piece of its reply, and for all pieces together; seconds."""
-
-    piece_s: float = math.inf
-    total_s: float = math.inf
-
-
 class Client:
     """Reads the body once, then listens for the hang-up; `send` to a client that is gone does nothing.
 
-    One that does not take its reply is `slow`, and gone from then on. `waited_ns` is how long the gateway waited for the
-    client alone: for its body, and for it to take what was there.
+    It is waited for `piece_s` to take a piece of its reply, and `total_s` for all pieces together. One that does not take its
+    reply is `slow`, and gone from then on. `waited_ns` is how long the gateway waited for the client alone: for its body, and
+    for it to take what was there.
     """
 
     def __init__(
@@ -46,12 +38,13 @@ class Client:
         receive: Receive,
         send: Send,
         *,
-        patience: Patience = Patience(),
+        piece_s: float = math.inf,
+        total_s: float = math.inf,
         abort: Callable[[], None] = lambda: None,
         mono_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self._receive, self._send, self._abort, self._mono_ns = receive, send, abort, mono_ns
-        self._patience = patience
+        self._piece_s, self._total_s = piece_s, total_s
         self._spent_s = 0.0
         self._waiting: asyncio.Timeout | None = None
         self._listener: asyncio.Task[None] | None = None
@@ -68,7 +61,7 @@ class Client:
         size = 0
         try:
             with self._waited():
-                async with asyncio.timeout(min(timeout_s, self._patience.total_s)) as self._waiting:
+                async with asyncio.timeout(min(timeout_s, self._total_s)) as self._waiting:
                     while True:
                         message = await self._receive()
                         if message["type"] == "http.disconnect":
@@ -121,7 +114,7 @@ class Client:
         if self.gone.is_set():
             return
         began = asyncio.get_running_loop().time()
-        patience_s = min(self._patience.piece_s, self._patience.total_s - self._spent_s)
+        patience_s = min(self._piece_s, self._total_s - self._spent_s)
         try:
             with self._waited():
                 async with asyncio.timeout(patience_s) as self._waiting:
@@ -136,7 +129,7 @@ class Client:
 
     def hurry(self, seconds: float) -> None:
         """From now on wait no longer than that for the client, whatever is waited for."""
-        self._patience = Patience(min(seconds, self._patience.piece_s), min(seconds, self._patience.total_s))
+        self._piece_s, self._total_s = min(seconds, self._piece_s), min(seconds, self._total_s)
         self._spent_s = 0.0
         when = asyncio.get_running_loop().time() + seconds
         waiting = self._waiting

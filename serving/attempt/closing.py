@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from serving.attempt import telling
 from serving.attempt.answer import Answer
 from serving.attempt.attempt import Attempt
-from serving.attempt.engine_work import engine_work
+from serving.attempt.engine_call import engine_work
 from serving.attempt.measures import observe
 from serving.attempt.record import usage_record
 from serving.attempt.services import Services

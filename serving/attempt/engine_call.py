@@ -1,21 +1,30 @@
-"""Calls the engine's ASGI app for one attempt, sees to it that the call ends, and tells what its reply means."""
+"""Calls the engine's ASGI app for one attempt, sees to it that the call ends, and tells what came of it: reply and work."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from typing import Final
 
 from starlette.types import ASGIApp, Message, Scope, Send
 
 from serving.attempt.answer import Answer
+from serving.attempt.attempt import Attempt
 from serving.attempt.client import Client
+from serving.engine.door import EngineDoor
+from serving.metering.accounting import Measured
 from serving.protocol import errors
 from serving.protocol.errors import Refusal
 from serving.wire.request_context import REQUEST_CONTEXT, RequestContext
-from telemetry.usage import ErrorType
+from telemetry.usage import ErrorType, Status
+
+log = logging.getLogger(__name__)
 
 OUT_OF_MEMORY: Final = "out of memory"
 NOT_IMPLEMENTED: Final = 501
 """vLLM's word for what this model cannot do: the request was wrong to ask."""
+LATE_LOOK_S: Final = 0.05
+LATE_LOOKS: Final = 10
 
 
 def engine_scope(scope: Scope, path: str, headers: list[tuple[bytes, bytes]]) -> Scope:
@@ -78,9 +87,9 @@ async def call_engine(
 def refusal_of(answer: Answer, context: RequestContext, request_id: str) -> Refusal | None:
     """What the client must read instead of the engine's reply, and the ledger books; None when the reply stands. Pure.
 
-    It goes by everything that is known of the reply, not by its HTTP status alone.
-    A reply stands when it came to its end, and neither it nor the engine said anywhere that something went wrong; also when vLLM refuses the request by
-    an HTTP status. Words about the client's own request are passed on, all others stay inside.
+    It goes by everything that is known of the reply, not by its HTTP status alone: a reply stands when it came to its end, and
+    neither it nor the engine said anywhere that something went wrong; also when vLLM refuses the request by an HTTP status.
+    Words about the client's own request are passed on, all others stay inside.
     """
     status, failure, refused = answer.status, answer.reply.failure, context.refused
     # A 404 would be about the adapter, which we made resident ourselves: not the client's fault.
@@ -100,3 +109,40 @@ def refusal_of(answer: Answer, context: RequestContext, request_id: str) -> Refu
     if failure is not None and OUT_OF_MEMORY in failure.message.lower():
         failed.error_type = ErrorType.OOM
     return failed
+
+
+async def engine_work(
+    door: EngineDoor, attempt: Attempt, answer: Answer, timeout_s: float
+) -> tuple[Measured | None, bool]:
+    """What the engine did for an attempt: the meter's figures, and whether the engine worked on the attempt at all."""
+    if not attempt.facts.reached_engine:
+        return None, False
+    key = attempt.facts.attempt_key
+    try:
+        if not await _entered(door, attempt, answer):
+            return None, False
+        return await door.measured(key, timeout_s), True
+    except Exception:
+        log.exception("record %s: the meter could not be asked", key)
+        return None, True
+
+
+async def _entered(door: EngineDoor, attempt: Attempt, answer: Answer) -> bool:
+    """Whether the engine's scheduler ever saw the attempt; what an engine broke on, or a client left, may never get there.
+
+    Where nobody watches the engine's entry the meter's word may come a moment after the engine's, so it is given that moment.
+    """
+    key, context, reply = attempt.facts.attempt_key, attempt.context, answer.reply
+    if context is not None and context.watched and not context.entered:
+        return False
+    worked = reply.delivered > 0 or (answer.complete and answer.status == 200 and reply.failure is None)
+    if worked or door.knows(key):
+        return True
+    seen = context is not None and context.entered > 0
+    if not seen and answer.complete and attempt.facts.status is Status.BAD_REQUEST:
+        return False
+    for _ in range(LATE_LOOKS):
+        await asyncio.sleep(LATE_LOOK_S)
+        if door.knows(key):
+            return True
+    return False

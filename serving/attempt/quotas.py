@@ -149,7 +149,10 @@ class TenantQuotas:
         budget = tenant.quotas.monthly_budget
         if budget is None:
             return None
-        self._learn()
+        if (snapshot := self._file.read()) is not self._snapshot:
+            self._snapshot = snapshot
+            for other, (_, account) in self._accounts.items():
+                self._tell(other, account)
         terms = Terms.on(self._engine, budget, tenant.plan, tenant.time_zone, catalog.price_books)
         if tenant.id in self._accounts:
             account = self._accounts[tenant.id][1]
@@ -158,14 +161,6 @@ class TenantQuotas:
             self._tell(tenant.id, account)
         self._accounts[tenant.id] = terms, account
         return terms, account
-
-    def _learn(self) -> None:
-        snapshot = self._file.read()
-        if snapshot is self._snapshot:
-            return
-        self._snapshot = snapshot
-        for tenant, (_, account) in self._accounts.items():
-            self._tell(tenant, account)
 
     def _tell(self, tenant: str, account: Account) -> None:
         snapshot = self._snapshot

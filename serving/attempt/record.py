@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from catalog.durations import SECOND_NS
 from telemetry.usage import ErrorType, Status, UsageRecord
+from telemetry.values import Value
 
 if TYPE_CHECKING:
     from serving.metering.accounting import Measured
@@ -72,8 +74,14 @@ class Facts:
         return self.adapter or self.base_model
 
 
-_SAME: Final = {field.name for field in fields(Facts)} & set(UsageRecord.__struct_fields__)
-"""What both call by one name is the same."""
+@cache
+def _same(kind: type[Value]) -> frozenset[str]:
+    return frozenset(field.name for field in fields(Facts)) & set(kind.__struct_fields__)
+
+
+def told(facts: Facts, kind: type[Value]) -> dict[str, Any]:
+    """What the facts and a record of that kind call by one name, which is the same."""
+    return {name: getattr(facts, name) for name in _same(kind)}
 
 
 def usage_record(facts: Facts, meter: Measured | None, computed: bool) -> UsageRecord:
@@ -84,23 +92,23 @@ def usage_record(facts: Facts, meter: Measured | None, computed: bool) -> UsageR
     """
     assert facts.finished_ns is not None
     assert facts.status is not None
-    told: dict[str, Any] = {name: getattr(facts, name) for name in _SAME}
-    told["error_type"] = facts.error_type or _late(facts)
+    said = told(facts, UsageRecord)
+    said["error_type"] = facts.error_type or _late(facts)
     if not facts.routed:
-        told |= dict.fromkeys(("engine", "gpu_type", "gpu_count"))
+        said |= dict.fromkeys(("engine", "gpu_type", "gpu_count"))
     if meter is not None:
-        told |= _measured(meter)
+        said |= _measured(meter)
     elif computed:
-        told["output_tokens_computed"] = facts.output_tokens
+        said["output_tokens_computed"] = facts.output_tokens
     else:
-        told |= {
+        said |= {
             "input_tokens": None,
             "cached_tokens": None,
             "output_tokens_computed": 0,
             "preemptions": 0,
             "slices": (),
         }
-    return UsageRecord(**told, attempt=facts.tries, output_tokens_delivered=facts.delivered)
+    return UsageRecord(**said, attempt=facts.tries, output_tokens_delivered=facts.delivered)
 
 
 def _measured(meter: Measured) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from catalog.durations import SECOND_NS
 from serving.attempt.attempt import Attempt
+from serving.attempt.record import told
 from serving.metering.accounting import Measured
 from telemetry.engine_time import Opened
 from telemetry.names import Attr, EventName, SpanName
@@ -38,15 +39,7 @@ class guarded:
 def opened_line(attempt: Attempt) -> str:
     """An attempt of that number is under way, whatever becomes of it."""
     facts = attempt.facts
-    opened = Opened(
-        emitter=facts.emitter,
-        seq=facts.seq,
-        request_id=facts.request_id,
-        tenant=facts.tenant,
-        arrival_ns=facts.arrival_ns,
-        trace_id=facts.trace_id,
-        engine=facts.engine,
-    )
+    opened = Opened(**told(facts, Opened))
     return event_line(EventName.OPENED, opened.to_json(), facts.arrival_ns, {}, facts.emitter, facts.seq)
 
 

@@ -50,6 +50,7 @@ class Attempts:
             attempt = self.open(path, tenant_id, Headers(scope=scope).get("traceparent"))
             self._in_flight(1, tenant_id)
             answer = Answer(client, attempt.facts.request_id, OPERATIONS[path].dialect)
+            said: Refusal | None = None
             cancelled = False
             try:
                 if self.stopping:
@@ -57,16 +58,19 @@ class Attempts:
                 if refusal is not None or tenant is None:
                     raise refusal or errors.unauthenticated()
                 await self._steps.serve(scope, view, tenant, attempt, client, answer)
-            except Refusal as said:
-                _refuse(attempt, answer, said)
+            except Refusal as raised:
+                said = raised
             except ClientGone:
                 attempt.end(Status.CLIENT_ABORT, ErrorType.CLIENT_SLOW if client.slow else ErrorType.CLIENT_ABORT)
             except asyncio.CancelledError:
                 cancelled = True
-                _refuse(attempt, answer, errors.shutting_down())
+                said = errors.shutting_down()
             except Exception:
                 log.exception("attempt %s failed", attempt.facts.attempt_key)
-                _refuse(attempt, answer, errors.engine_failed(attempt.facts.request_id))
+                said = errors.engine_failed(attempt.facts.request_id)
+            if said is not None:
+                attempt.end_refused(said)
+                answer.refuse(said)
             attempt.note_client(client.waited_ns, client.gone.is_set() and not answer.streaming)
             cancelled |= await self._booked(attempt, answer)
             await answer.finish()
@@ -129,11 +133,6 @@ class Attempts:
     def _in_flight(self, change: int, tenant_id: str) -> None:
         with guarded("an attempt is missing in the metrics of those in flight"):
             self._services.metrics.add(IN_FLIGHT, change, tenant=tenant_id)
-
-
-def _refuse(attempt: Attempt, answer: Answer, refusal: Refusal) -> None:
-    attempt.end_refused(refusal)
-    answer.refuse(refusal)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 from starlette.types import Receive, Scope, Send
 
-from serving.attempt.client import Client, Patience, abort_of
+from serving.attempt.client import Client, abort_of
 from serving.attempt.services import Services
 from serving.attempt.telling import guarded
 from telemetry.names import CONNECTIONS_CLOSED
@@ -29,7 +29,8 @@ class Clients:
         client = Client(
             receive,
             send,
-            patience=Patience(self._limits.deliver_s, self._limits.deliver_total_s),
+            piece_s=self._limits.deliver_s,
+            total_s=self._limits.deliver_total_s,
             abort=abort_of(scope),
             mono_ns=self._services.clock.mono_ns,
         )

@@ -1,19 +1,22 @@
 """Every route that the gateway or vLLM's application has, and what a client gets there. One table; the gateway serves by it.
 
-Whatever is not in it is 404.
+Whatever is not in it is 404. `python -m serving.gateway.routes [--check]` prints the table into docs/api.md.
 """
 
 from __future__ import annotations
 
+import argparse
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Final
 
 from serving.gateway.otlp import TRACES
 from serving.protocol.operations import OPERATIONS
 
+PAGE: Final = Path(__file__).parents[2] / "docs" / "api.md"
 MODELS: Final = "/v1/models"
 HEALTH: Final = "/health"
 METRICS: Final = "/metrics"
@@ -148,3 +151,23 @@ def table() -> str:
     """The table as the documentation shows it, in Markdown."""
     rows = (f"| {', '.join(r.methods)} | `{r.path.replace(':path', '')}` | {r.served} | {r.why} |" for r in ROUTES)
     return "\n".join(("| method | path | is | |", "|---|---|---|---|", *rows)) + "\n"
+
+
+def page() -> str:
+    """The page with the table as it is now, between its marks."""
+    marks = r"(<!-- routes -->\n).*(<!-- /routes -->)"
+    return re.sub(marks, rf"\g<1>{table()}\g<2>", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+def main() -> int:
+    """Write the page, or with `--check` tell by the exit code whether it is as it would be written."""
+    parser = argparse.ArgumentParser(prog="python -m serving.gateway.routes", description="Write docs/api.md.")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when the page is out of date")
+    if parser.parse_args().check:
+        return int(page() != PAGE.read_text(encoding="utf-8"))
+    PAGE.write_text(page(), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -29,9 +29,8 @@ class Terms:
     @classmethod
     def on(cls, engine: Engine | None, budget: Decimal, plan: Plan, zone: str, books: tuple[PriceBook, ...]) -> Terms:
         """Terms for requests that this engine will serve; one that the catalog does not know has no price."""
-        if engine is None:
-            return cls(budget, plan, zone, books)
-        return cls(budget, plan, zone, books, engine.gpu_type, engine.gpu_count)
+        gpus = (engine.gpu_type, engine.gpu_count) if engine is not None else ()
+        return cls(budget, plan, zone, books, *gpus)
 
 
 def charge(terms: Terms, record: UsageRecord) -> Mapping[str, Fraction] | None:

@@ -59,24 +59,16 @@ class Denial:
 class Policy:
     """The routing part of one catalog version, ready to be asked."""
 
+    catalog: Catalog
     version: str
-    base_model: str
-    rules: tuple[Rule, ...]
-    adapters: frozenset[str]
     tenants: Mapping[str, Tenant]
     matchers: Mapping[str, Matcher]
 
     @classmethod
     def of(cls, catalog: Catalog) -> Policy:
         """The policy that `catalog` declares; its version is the catalog's content hash."""
-        return cls(
-            version=version(catalog),
-            base_model=catalog.base_model.name,
-            rules=catalog.routing,
-            adapters=frozenset(a.name for a in catalog.adapters),
-            tenants={t.id: t for t in catalog.tenants},
-            matchers={r.id: Matcher(r.pattern) for r in catalog.routing if isinstance(r, ContentRule)},
-        )
+        matchers = {r.id: Matcher(r.pattern) for r in catalog.routing if isinstance(r, ContentRule)}
+        return cls(catalog, version(catalog), {t.id: t for t in catalog.tenants}, matchers)
 
 
 def observe(policy: Policy, tenant: str, model: str | None, sticky_key: str, text: str) -> RouteInput:
@@ -86,7 +78,7 @@ def observe(policy: Policy, tenant: str, model: str | None, sticky_key: str, tex
     and may still be milliseconds: with a long text, call it from a thread.
     """
     granted = policy.tenants[tenant].adapters
-    tried = [rule.id for rule in policy.rules if isinstance(rule, ContentRule) and rule.adapter in granted]
+    tried = [rule.id for rule in policy.catalog.routing if isinstance(rule, ContentRule) and rule.adapter in granted]
     head = text[:TEXT_LIMIT].encode("utf-8", "replace") if tried else b""
     matched = tuple(rule for rule in tried if policy.matchers[rule].found_in(head))
     digest = hashlib.sha256(sticky_key.encode("utf-8", "surrogatepass")).hexdigest()[:32]
@@ -98,16 +90,17 @@ def decide(policy: Policy, what: RouteInput) -> Decision | Denial:
 
     A rule whose target is not granted is passed over; experiments and tenant hashes choose among what is granted.
     """
-    tenant = policy.tenants[what.tenant]
+    tenant, base = policy.tenants[what.tenant], policy.catalog.base_model.name
     named = what.model if what.model not in (None, "", AUTO) else None
-    if named is not None and named != policy.base_model and named not in tenant.adapters:
-        return Denial(what.tenant, named, DENIED if named in policy.adapters else UNKNOWN, policy.version)
-    for rule in policy.rules:
+    if named is not None and named != base and named not in tenant.adapters:
+        exists = policy.catalog.adapter(named) is not None
+        return Denial(what.tenant, named, DENIED if exists else UNKNOWN, policy.version)
+    for rule in policy.catalog.routing:
         match rule:
             case ExplicitRule():
                 if named is None:
                     continue
-                adapter = None if named == policy.base_model else named
+                adapter = None if named == base else named
             case BaseRule():
                 adapter = None
             case _:

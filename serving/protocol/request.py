@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from serving.protocol.dialects import Dialect
 from serving.protocol.errors import bad_body
 from serving.protocol.fields import check_fields, read_object
 from serving.protocol.operations import OPERATIONS, Operation
@@ -38,11 +37,6 @@ class Call:
     def path(self) -> str:
         """Where it was sent, and is sent on to."""
         return self.operation.path
-
-    @property
-    def dialect(self) -> Dialect:
-        """How the engine words its reply."""
-        return self.operation.dialect
 
     @property
     def output_field(self) -> str:

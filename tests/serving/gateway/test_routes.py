@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from serving.gateway.api_page import PAGE, page
-from serving.gateway.routes import ROUTES, Served, route_of
+from serving.gateway.routes import PAGE, ROUTES, Served, page, route_of
 from serving.protocol.operations import OPERATIONS
 
 
 def test_the_documentation_prints_the_table() -> None:
-    assert page() == PAGE.read_text(encoding="utf-8"), "run `python -m serving.gateway.api_page`"
+    assert page() == PAGE.read_text(encoding="utf-8"), "run `python -m serving.gateway.routes`"
 
 
 def test_every_path_has_one_row_and_operations_are_what_is_metered() -> None:
