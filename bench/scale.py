@@ -222,8 +222,11 @@ def _sessions(ledger: Ledger, end_ns: int) -> None:
         EngineSession("meter-scale", seq, "cpu-0", "scale", event, at_ns, "demo-cpu", 1)
         for seq, (event, at_ns) in enumerate(marks)
     ]
-    rows = [[EventName.SESSION, event.emitter, event.seq, event.at_ns, event.to_json()] for event in events]
-    ledger.insert("ledger_event_versions", ["name", "emitter", "seq", "at", "body"], rows)
+    rows = [
+        {"name": EventName.SESSION, "emitter": e.emitter, "seq": e.seq, "at": e.at_ns, "body": e.to_json()}
+        for e in events
+    ]
+    ledger.insert("ledger_event_versions", rows)
 
 
 @contextmanager

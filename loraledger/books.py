@@ -18,11 +18,11 @@ from billing.documents.press import Press
 from billing.errors import BillingError
 from billing.exact.periods import BillingMonth, to_ns
 from billing.store.clickhouse import Ledger
-from billing.store.close.accepted import accepted_gaps
 from billing.store.close.counters import engine_gaps
 from billing.store.cost.derivations import behind, unseen
 from billing.store.finance import month_state, month_window, reconciliation, system_causes
 from billing.store.intake.ingest import IngestReport, ingest
+from billing.store.invoice.issuing import accepted_gaps
 from billing.store.invoice.verify import Verified, verify
 from billing.store.migrate import migrate
 from billing.store.reader import Form, Reader

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -13,7 +12,6 @@ from pydantic import TypeAdapter, ValidationError
 from billing.close.blocks import Block, Kind, Numbers
 from billing.cost.facts import PROVIDER
 from billing.errors import AcceptanceInvalid
-from billing.exact.canonical import to_plain
 from catalog.months import to_datetime
 
 SCHEMA: Final = "loraledger.acceptance/1"
@@ -93,13 +91,8 @@ def number_of(gap: str) -> str:
     return f"{_SERIES}-{gap}"
 
 
-def acceptance_json(acceptance: Acceptance) -> bytes:
-    """UTF-8, indented, keys in the order of `Acceptance`; ends with a newline."""
-    return json.dumps(to_plain(acceptance), indent=2, ensure_ascii=False).encode() + b"\n"
-
-
 def read_acceptance(data: bytes) -> Acceptance:
-    """What `acceptance_json` wrote; AcceptanceInvalid when it is something else."""
+    """What `canonical.written` wrote; AcceptanceInvalid when it is something else."""
     try:
         return TypeAdapter(Acceptance).validate_json(data)
     except ValidationError as error:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from billing.cost.attempts import Life
-from billing.cost.facts import EngineMinute, NotConserved
+from billing.cost.facts import EngineMinute, MeasuredMinute, NotConserved
 from billing.errors import EngineHourInvalid
 from billing.exact.periods import to_ns
 from catalog.durations import MINUTE_NS
@@ -36,21 +36,6 @@ class Extent:
     emitter: str
     start_ns: int
     end_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class MeasuredMinute:
-    """All windows of one engine in one UTC minute, summed; nanoseconds."""
-
-    engine: str
-    start_ns: int
-    wall_ns: int
-    idle_ns: int
-    tenants_ns: int
-    cold_ns: int
-    recompute_ns: int
-    system_ns: int
-    unattributed_ns: int
 
 
 def lives(sessions: Iterable[Session], extents: Iterable[Extent], catalog: Catalog) -> list[Life]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 PROVIDER: Final = "provider"
 """Reserved owner: what no tenant carries (a load that no request followed, idle under the default policy)."""
@@ -20,12 +20,8 @@ class NotConserved(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class EngineMinute:
-    """One engine in one UTC minute that begins at `start_ns`, in nanoseconds of engine wall time (not times GPUs).
-
-    `wall_ns` is time the meter covered, `down_ns` rented time it did not (start-up included); rented = wall + down.
-    wall = tenants + cold + recompute + system + unattributed + idle.
-    """
+class MeasuredMinute:
+    """All windows of one engine in one UTC minute, summed; nanoseconds."""
 
     engine: str
     start_ns: int
@@ -36,6 +32,19 @@ class EngineMinute:
     recompute_ns: int
     system_ns: int
     unattributed_ns: int
+
+
+MEASURED_PARTS: Final = ("wall_ns", "idle_ns", "tenants_ns", "cold_ns", "recompute_ns", "system_ns", "unattributed_ns")
+
+
+@dataclass(frozen=True, slots=True)
+class EngineMinute(MeasuredMinute):
+    """One engine in one UTC minute that begins at `start_ns`, in nanoseconds of engine wall time (not times GPUs).
+
+    `wall_ns` is time the meter covered, `down_ns` rented time it did not (start-up included); rented = wall + down.
+    wall = tenants + cold + recompute + system + unattributed + idle.
+    """
+
     down_ns: int
     gpu_type: str
     gpu_count: int
@@ -52,17 +61,19 @@ class EngineMinute:
 
     def check(self) -> None:
         """Raise NotConserved unless busy + idle = wall, or a part is negative."""
-        parts = (
-            self.idle_ns,
-            self.tenants_ns,
-            self.cold_ns,
-            self.recompute_ns,
-            self.system_ns,
-            self.unattributed_ns,
-            self.down_ns,
-        )
+        parts = [getattr(self, name) for name in (*MEASURED_PARTS, "down_ns")]
         if (missing := self.wall_ns - self.busy_ns - self.idle_ns) or min(parts) < 0:
             raise NotConserved(f"engine {self.engine}, minute {self.start_ns}", missing)
+
+
+class QuarterKey(NamedTuple):
+    """What makes two parts belong to the same row."""
+
+    tenant: str
+    adapter: str
+    engine: str
+    status: str
+    start_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +99,11 @@ class TenantQuarter:
     input_tokens: int = 0
     cached_tokens: int = 0
     output_tokens: int = 0
+
+    @property
+    def key(self) -> QuarterKey:
+        """Its identity."""
+        return QuarterKey(self.tenant, self.adapter, self.engine, self.status, self.start_ns)
 
     @property
     def measured_ns(self) -> int:

@@ -5,23 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from decimal import Decimal
-from typing import Final, NamedTuple
+from typing import Final
 
 from billing.cost.attribution import TenantCost
-from billing.cost.facts import TenantQuarter
+from billing.cost.facts import QuarterKey, TenantQuarter
 from telemetry.usage import Status
 
 _COUNTS: Final = tuple(field.name for field in fields(TenantQuarter) if field.default == 0)
-
-
-class QuarterKey(NamedTuple):
-    """What makes two parts belong to the same row."""
-
-    tenant: str
-    adapter: str
-    engine: str
-    status: str
-    start_ns: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,29 +34,14 @@ def invoice_csv(invoice: Invoice) -> bytes:
     rows sum to the net amount. `amount` is in `currency`, unit prices, exact amounts and costs are in `price_currency`.
     Text that a spreadsheet would run as a formula gets a leading apostrophe.
     """
-    common: Row = {
-        "invoice": invoice.number,
-        "state": invoice.state,
-        "tenant": invoice.tenant,
-        "month": invoice.month,
-        "currency": invoice.currency,
-        "price_currency": invoice.price_currency,
-    }
+    common = {"invoice": invoice.number} | _own(invoice, ("state", "tenant", "month", "currency", "price_currency"))
     return _written(_COLUMNS, common, _rows(invoice))
 
 
 def credit_note_csv(note: CreditNote) -> bytes:
     """In the form of `invoice_csv`: `record` is `line`, `tax`, `net`, `gross` or `remaining`; `line` is the invoice's line."""
-    common: Row = {
-        "credit_note": note.number,
-        "state": note.state,
-        "tenant": note.tenant,
-        "month": note.month,
-        "currency": note.currency,
-        "invoice": note.invoice,
-        "invoice_date": note.invoice_issued_on.isoformat(),
-        "reason": note.reason,
-    }
+    common = _own(note, ("state", "tenant", "month", "currency", "invoice", "reason"))
+    common |= {"credit_note": note.number, "invoice_date": note.invoice_issued_on.isoformat()}
     return _written(_CREDIT_COLUMNS, common, _credit_rows(note))
 
 
@@ -69,24 +54,15 @@ def _written(columns: Sequence[str], common: Row, rows: Iterable[Row]) -> bytes:
     return out.getvalue().encode()
 
 
+def _own(value: object, columns: Iterable[str]) -> Row:
+    """What the value says under the columns' own names."""
+    return {name: getattr(value, name) for name in columns if hasattr(value, name)}
+
+
 def _credit_rows(note: CreditNote) -> Iterator[Row]:
     for line in note.lines:
-        yield {
-            "record": "line",
-            "position": line.position,
-            "line": line.line,
-            "item": line.kind.value,
-            "description": line.description,
-            "quantity": line.quantity,
-            "unit": line.unit if line.quantity is not None else None,
-            "unit_price": line.unit_price,
-            "price_currency": line.price_currency,
-            "exchange_rate": line.exchange_rate,
-            "charged": line.charged,
-            "credited_before": line.credited_before,
-            "amount": line.amount,
-            "tax_rate": line.tax_rate,
-        }
+        unit = line.unit if line.quantity is not None else None
+        yield _own(line, _CREDIT_COLUMNS) | {"record": "line", "item": line.kind.value, "unit": unit}
     yield {"record": "net", "amount": note.net}
     for group in note.taxes:
         yield {"record": "tax", "tax_base": group.base, "tax_rate": group.rate, "amount": group.amount}
@@ -97,20 +73,12 @@ def _credit_rows(note: CreditNote) -> Iterator[Row]:
 def _rows(invoice: Invoice) -> Iterator[Row]:
     for line in invoice.lines:
         description = line.description if line.note is None else f"{line.description}, {line.note}"
-        yield {
+        yield _own(line, _COLUMNS) | {
             "record": "line",
-            "position": line.position,
             "item": line.kind.value,
             "description": description,
-            "quantity": line.quantity,
-            "unit": line.unit,
-            "unit_price": line.unit_price,
-            "price_currency": line.price_currency,
             "exact_amount": line.exact,
-            "exchange_rate": line.exchange_rate,
-            "amount": line.amount,
             "corrects": line.corrects.number if line.corrects else None,
-            "tax_rate": line.tax_rate,
         }
     yield {"record": "net", "amount": invoice.net}
     for group in invoice.taxes:
@@ -124,25 +92,15 @@ def _rows(invoice: Invoice) -> Iterator[Row]:
         **_cost(invoice.statement),
     }
     for part in invoice.adapters:
-        yield {
+        yield _own(part, _COLUMNS) | {
             "record": "adapter",
             "item": part.adapter,
-            "requests": part.requests,
-            "input_tokens": part.input_tokens,
             "cached_input_tokens": part.cached_tokens,
-            "output_tokens": part.output_tokens,
             "exact_amount": part.charged,
             **_cost(part.statement),
         }
     for status in invoice.statuses:
-        yield {
-            "record": "status",
-            "item": status.status,
-            "payer": status.payer,
-            "requests": status.requests,
-            "gpu_hours": status.gpu_hours,
-            "cost": status.cost,
-        }
+        yield _own(status, _COLUMNS) | {"record": "status", "item": status.status}
 
 
 def _cost(statement: CostStatement) -> Row:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from decimal import Decimal
-from typing import Final
+from typing import Final, NamedTuple, TypeAlias
 
 from billing.documents.facturx_lines import Item, credited_items, invoiced_items
 from billing.errors import DocumentFailed
@@ -60,42 +60,41 @@ def document_xml(document: Document) -> bytes:
     """
     if problems := xml_problems(document):
         raise DocumentFailed(f"could not write Factur-X of {document.number or document.tenant}: {'; '.join(problems)}")
-    credit = isinstance(document, CreditNote)
-    items = credited_items(document) if isinstance(document, CreditNote) else invoiced_items(document)
-    assert document.issued_on is not None
-    root = _node(
-        "rsm:CrossIndustryInvoice",
-        _node(
-            "rsm:ExchangedDocumentContext",
-            _node("ram:GuidelineSpecifiedDocumentContextParameter", _text("ram:ID", GUIDELINE)),
-        ),
-        _node(
-            "rsm:ExchangedDocument",
-            _text("ram:ID", document.number or ""),
-            _text("ram:TypeCode", "381" if credit else "380"),
-            _node("ram:IssueDateTime", _day("udt", document.issued_on)),
-            *(_node("ram:IncludedNote", _text("ram:Content", note)) for note in _notes(document)),
-        ),
-        _node(
-            "rsm:SupplyChainTradeTransaction",
-            *(_item(item, document) for item in items),
-            _agreement(document),
-            _node(
-                "ram:ApplicableHeaderTradeDelivery",
-                _node(
-                    "ram:ActualDeliverySupplyChainEvent",
-                    _node("ram:OccurrenceDateTime", _day("udt", document.last_day)),
-                ),
-            ),
-            _settlement(document),
-        ),
-    )
+    root = next(_elements("rsm:CrossIndustryInvoice", _tree(document)))
     for name, space in _SPACES.items():
         root.set(name, space)
     ET.indent(root, " ")
     written: bytes = ET.tostring(root, encoding="UTF-8", xml_declaration=True) + b"\n"
     _check_schema(written, document.number or "")
     return written
+
+
+def _tree(document: Document) -> Tree:
+    credit = isinstance(document, CreditNote)
+    items = credited_items(document) if isinstance(document, CreditNote) else invoiced_items(document)
+    assert document.issued_on is not None
+    return {
+        "rsm:ExchangedDocumentContext": {"GuidelineSpecifiedDocumentContextParameter": {"ID": GUIDELINE}},
+        "rsm:ExchangedDocument": {
+            "ID": document.number or "",
+            "TypeCode": "381" if credit else "380",
+            "IssueDateTime": _day(document.issued_on),
+            "IncludedNote": [{"Content": note} for note in _notes(document)],
+        },
+        "rsm:SupplyChainTradeTransaction": {
+            "IncludedSupplyChainTradeLineItem": [_item(item, document) for item in items],
+            "ApplicableHeaderTradeAgreement": {
+                "BuyerReference": document.tenant,
+                "SellerTradeParty": _party(document.seller, seller=True),
+                "BuyerTradeParty": _party(document.buyer, seller=False),
+                "BuyerOrderReferencedDocument": _identified(document.purchase_order, "IssuerAssignedID"),
+            },
+            "ApplicableHeaderTradeDelivery": {
+                "ActualDeliverySupplyChainEvent": {"OccurrenceDateTime": _day(document.last_day)}
+            },
+            "ApplicableHeaderTradeSettlement": _settlement(document),
+        },
+    }
 
 
 def _check_schema(xml: bytes, number: str) -> None:
@@ -107,24 +106,44 @@ def _check_schema(xml: bytes, number: str) -> None:
         raise DocumentFailed(f"could not write Factur-X of {number}: {error}") from error
 
 
-def _node(tag: str, *children: ET.Element | None) -> ET.Element:
-    element = ET.Element(tag)
-    element.extend(child for child in children if child is not None)
-    return element
+class Text(NamedTuple):
+    """An element's text with one attribute."""
+
+    text: str
+    name: str
+    value: str
 
 
-def _text(tag: str, text: str, **attributes: str) -> ET.Element:
-    element = ET.Element(tag, attributes)
-    element.text = text
-    return element
+Tree: TypeAlias = "Mapping[str, Content]"
+Content: TypeAlias = "str | Text | Tree | Sequence[Tree] | Sequence[Text] | None"
 
 
-def _maybe(tag: str, text: str | None) -> ET.Element | None:
-    return _text(tag, text) if text else None
+def _elements(tag: str, content: Content) -> Iterator[ET.Element]:
+    """The elements of a tag: none for None, those of each for a list, children in their order; `ram:` stands before what has no space."""
+    if content is None:
+        return
+    if not isinstance(content, str | Text | Mapping):
+        for one in content:
+            yield from _elements(tag, one)
+        return
+    element = ET.Element(tag if ":" in tag else f"ram:{tag}")
+    if isinstance(content, Text):
+        element.text = content.text
+        element.set(content.name, content.value)
+    elif isinstance(content, str):
+        element.text = content
+    else:
+        for name, child in content.items():
+            element.extend(_elements(name, child))
+    yield element
 
 
-def _day(space: str, at: date) -> ET.Element:
-    return _text(f"{space}:DateTimeString", f"{at:%Y%m%d}", format="102")
+def _identified(number: str | None, name: str = "ID") -> Tree | None:
+    return {name: number} if number else None
+
+
+def _day(at: date, space: str = "udt") -> Tree:
+    return {f"{space}:DateTimeString": Text(f"{at:%Y%m%d}", "format", "102")}
 
 
 def _number(amount: Decimal) -> str:
@@ -141,33 +160,21 @@ def _notes(document: Document) -> Sequence[str]:
     return tuple(text for text in (document.explanation, document.tax_note) if text)
 
 
-def _item(item: Item, document: Document) -> ET.Element:
+def _item(item: Item, document: Document) -> Tree:
     category, rate = _category(document, item.tax_rate)
-    price = [_text("ram:ChargeAmount", _number(item.price))]
-    if item.basis != 1:
-        price.append(_text("ram:BasisQuantity", str(item.basis), unitCode=item.unit))
-    return _node(
-        "ram:IncludedSupplyChainTradeLineItem",
-        _node("ram:AssociatedDocumentLineDocument", _text("ram:LineID", str(item.position))),
-        _node("ram:SpecifiedTradeProduct", _text("ram:Name", item.name), _maybe("ram:Description", item.note)),
-        _node("ram:SpecifiedLineTradeAgreement", _node("ram:NetPriceProductTradePrice", *price)),
-        _node(
-            "ram:SpecifiedLineTradeDelivery", _text("ram:BilledQuantity", _number(item.quantity), unitCode=item.unit)
-        ),
-        _node(
-            "ram:SpecifiedLineTradeSettlement",
-            _node(
-                "ram:ApplicableTradeTax",
-                _text("ram:TypeCode", "VAT"),
-                _text("ram:CategoryCode", category),
-                _text("ram:RateApplicablePercent", rate),
-            ),
-            _node(
-                "ram:SpecifiedTradeSettlementLineMonetarySummation",
-                _text("ram:LineTotalAmount", _money(item.amount, document)),
-            ),
-        ),
-    )
+    basis = Text(str(item.basis), "unitCode", item.unit) if item.basis != 1 else None
+    return {
+        "AssociatedDocumentLineDocument": {"LineID": str(item.position)},
+        "SpecifiedTradeProduct": {"Name": item.name, "Description": item.note or None},
+        "SpecifiedLineTradeAgreement": {
+            "NetPriceProductTradePrice": {"ChargeAmount": _number(item.price), "BasisQuantity": basis}
+        },
+        "SpecifiedLineTradeDelivery": {"BilledQuantity": Text(_number(item.quantity), "unitCode", item.unit)},
+        "SpecifiedLineTradeSettlement": {
+            "ApplicableTradeTax": {"TypeCode": "VAT", "CategoryCode": category, "RateApplicablePercent": rate},
+            "SpecifiedTradeSettlementLineMonetarySummation": {"LineTotalAmount": _money(item.amount, document)},
+        },
+    }
 
 
 def _category(document: Document, rate: Decimal) -> tuple[str, str]:
@@ -176,102 +183,76 @@ def _category(document: Document, rate: Decimal) -> tuple[str, str]:
     return (exempt[0] if exempt else "S" if rate else "Z"), _number(rate.scaleb(2))
 
 
-def _agreement(document: Document) -> ET.Element:
-    order = document.purchase_order
-    return _node(
-        "ram:ApplicableHeaderTradeAgreement",
-        _text("ram:BuyerReference", document.tenant),
-        _node("ram:SellerTradeParty", *_party(document.seller, seller=True)),
-        _node("ram:BuyerTradeParty", *_party(document.buyer, seller=False)),
-        _node("ram:BuyerOrderReferencedDocument", _text("ram:IssuerAssignedID", order)) if order else None,
-    )
-
-
-def _party(party: Party, seller: bool) -> Iterator[ET.Element]:
+def _party(party: Party, seller: bool) -> Tree:
     """A buyer's tax id that is no VAT id stands as its registration; a seller's as its national tax number."""
     vat = _is_vat(party.tax_id)
-    yield _text("ram:Name", party.name)
-    if party.tax_id and not vat and not seller:
-        yield _node("ram:SpecifiedLegalOrganization", _text("ram:ID", party.tax_id))
-    if party.email and seller:
-        mail = _node("ram:EmailURIUniversalCommunication", _text("ram:URIID", party.email))
-        yield _node("ram:DefinedTradeContact", _text("ram:PersonName", party.name), mail)
+    contact: Tree = {"PersonName": party.name, "EmailURIUniversalCommunication": {"URIID": party.email}}
     *lines, country = party.address
-    names = ("ram:LineOne", "ram:LineTwo", "ram:LineThree")
     rows = [*lines[:2], ", ".join(lines[2:])] if len(lines) > 3 else lines
-    yield _node(
-        "ram:PostalTradeAddress",
-        *(_text(name, row) for name, row in zip(names, rows, strict=False)),
-        _text("ram:CountryID", country),
-    )
-    if party.tax_id and (vat or seller):
-        yield _node("ram:SpecifiedTaxRegistration", _text("ram:ID", party.tax_id, schemeID="VA" if vat else "FC"))
+    tax_id = Text(party.tax_id or "", "schemeID", "VA" if vat else "FC")
+    return {
+        "Name": party.name,
+        "SpecifiedLegalOrganization": None if vat or seller else _identified(party.tax_id),
+        "DefinedTradeContact": contact if party.email and seller else None,
+        "PostalTradeAddress": dict(zip(("LineOne", "LineTwo", "LineThree"), rows, strict=False))
+        | {"CountryID": country},
+        "SpecifiedTaxRegistration": {"ID": tax_id} if party.tax_id and (vat or seller) else None,
+    }
 
 
-def _settlement(document: Document) -> ET.Element:
+def _settlement(document: Document) -> Tree:
     invoice = document if isinstance(document, Invoice) else None
     rate, accounted = document.exchange, document.tax_in_price_currency
     iban = document.seller.iban if invoice and invoice.due else None
-    return _node(
-        "ram:ApplicableHeaderTradeSettlement",
-        _maybe("ram:PaymentReference", document.number if invoice else None),
-        _text("ram:TaxCurrencyCode", rate.base) if rate and accounted is not None else None,
-        _text("ram:InvoiceCurrencyCode", document.currency),
-        _node(
-            "ram:SpecifiedTradeSettlementPaymentMeans",
-            _text("ram:TypeCode", "58"),
-            _node("ram:PayeePartyCreditorFinancialAccount", _text("ram:IBANID", iban)),
-        )
-        if iban
-        else None,
-        *(_tax(group, document) for group in document.taxes),
-        _node(
-            "ram:BillingSpecifiedPeriod",
-            _node("ram:StartDateTime", _day("udt", document.first_day)),
-            _node("ram:EndDateTime", _day("udt", document.last_day)),
-        ),
-        _terms(document),
-        _summation(document, accounted),
-        *(_referred(number, at) for number, at in _references(document)),
-    )
+    means: Tree = {"TypeCode": "58", "PayeePartyCreditorFinancialAccount": {"IBANID": iban}}
+    return {
+        "PaymentReference": invoice.number if invoice else None,
+        "TaxCurrencyCode": rate.base if rate and accounted is not None else None,
+        "InvoiceCurrencyCode": document.currency,
+        "SpecifiedTradeSettlementPaymentMeans": means if iban else None,
+        "ApplicableTradeTax": [_tax(group, document) for group in document.taxes],
+        "BillingSpecifiedPeriod": {"StartDateTime": _day(document.first_day), "EndDateTime": _day(document.last_day)},
+        "SpecifiedTradePaymentTerms": _terms(document),
+        "SpecifiedTradeSettlementHeaderMonetarySummation": _summation(document),
+        "InvoiceReferencedDocument": [
+            {"IssuerAssignedID": number, "FormattedIssueDateTime": _day(at, "qdt")}
+            for number, at in _references(document)
+        ],
+    }
 
 
-def _tax(group: TaxGroup, document: Document) -> ET.Element:
+def _tax(group: TaxGroup, document: Document) -> Tree:
     category, rate = _category(document, group.rate)
     exempt = _EXEMPT.get(document.tax_treatment)
-    return _node(
-        "ram:ApplicableTradeTax",
-        _text("ram:CalculatedAmount", _money(group.amount, document)),
-        _text("ram:TypeCode", "VAT"),
-        _maybe("ram:ExemptionReason", (document.tax_note or exempt[2]) if exempt else None),
-        _text("ram:BasisAmount", _money(group.base, document)),
-        _text("ram:CategoryCode", category),
-        _maybe("ram:ExemptionReasonCode", exempt[1] if exempt else None),
-        _text("ram:RateApplicablePercent", rate),
-    )
+    return {
+        "CalculatedAmount": _money(group.amount, document),
+        "TypeCode": "VAT",
+        "ExemptionReason": (document.tax_note or exempt[2]) if exempt else None,
+        "BasisAmount": _money(group.base, document),
+        "CategoryCode": category,
+        "ExemptionReasonCode": exempt[1] if exempt else None,
+        "RateApplicablePercent": rate,
+    }
 
 
-def _terms(document: Document) -> ET.Element:
+def _terms(document: Document) -> Tree:
     if isinstance(document, Invoice) and document.due_on:
-        due = _node("ram:DueDateDateTime", _day("udt", document.due_on))
-        return _node("ram:SpecifiedTradePaymentTerms", due)
-    words = "Set off against what is open on the invoice; what was paid already is paid back."
-    return _node("ram:SpecifiedTradePaymentTerms", _text("ram:Description", words))
+        return {"DueDateDateTime": _day(document.due_on)}
+    return {"Description": "Set off against what is open on the invoice; what was paid already is paid back."}
 
 
-def _summation(document: Document, accounted: Decimal | None) -> ET.Element:
-    base = document.exchange.base if document.exchange else ""
-    return _node(
-        "ram:SpecifiedTradeSettlementHeaderMonetarySummation",
-        _text("ram:LineTotalAmount", _money(document.net, document)),
-        _text("ram:TaxBasisTotalAmount", _money(total(g.base for g in document.taxes), document)),
-        _text("ram:TaxTotalAmount", _money(document.tax, document), currencyID=document.currency),
-        None
-        if accounted is None
-        else _text("ram:TaxTotalAmount", plain(accounted, minor_units(base)), currencyID=base),
-        _text("ram:GrandTotalAmount", _money(document.gross, document)),
-        _text("ram:DuePayableAmount", _money(document.gross, document)),
-    )
+def _summation(document: Document) -> Tree:
+    taxes = [Text(_money(document.tax, document), "currencyID", document.currency)]
+    if document.exchange and document.tax_in_price_currency is not None:
+        base = document.exchange.base
+        taxes.append(Text(plain(document.tax_in_price_currency, minor_units(base)), "currencyID", base))
+    return {
+        "LineTotalAmount": _money(document.net, document),
+        "TaxBasisTotalAmount": _money(total(g.base for g in document.taxes), document),
+        "TaxTotalAmount": taxes,
+        "GrandTotalAmount": _money(document.gross, document),
+        "DuePayableAmount": _money(document.gross, document),
+    }
 
 
 def _references(document: Document) -> Iterable[tuple[str, date]]:
@@ -279,14 +260,6 @@ def _references(document: Document) -> Iterable[tuple[str, date]]:
     if isinstance(document, CreditNote):
         return [(document.invoice, document.invoice_issued_on)]
     return sorted({(line.corrects.number, line.corrects.issued_on) for line in document.lines if line.corrects})
-
-
-def _referred(number: str, at: date) -> ET.Element:
-    return _node(
-        "ram:InvoiceReferencedDocument",
-        _text("ram:IssuerAssignedID", number),
-        _node("ram:FormattedIssueDateTime", _day("qdt", at)),
-    )
 
 
 def _country(party: Party) -> str | None:

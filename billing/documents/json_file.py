@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -17,13 +17,8 @@ _INVOICE: Final = TypeAdapter(Invoice)
 _CREDIT_NOTE: Final = TypeAdapter(CreditNote)
 
 
-def invoice_json(invoice: Invoice) -> bytes:
-    """UTF-8, indented, keys in the order of `Invoice`, decimals as strings, instants in UTC; ends with a newline."""
-    return _written(invoice)
-
-
 def read_invoice(data: bytes) -> Invoice:
-    """The invoice that `invoice_json` wrote.
+    """The invoice that `canonical.written` wrote.
 
     InvoiceInvalid when it is not one, says anything that `Invoice` does not hold, its sums disagree, or it was changed
     after issue.
@@ -33,20 +28,11 @@ def read_invoice(data: bytes) -> Invoice:
     return invoice
 
 
-def credit_note_json(note: CreditNote) -> bytes:
-    """As `invoice_json`, keys in the order of `CreditNote`."""
-    return _written(note)
-
-
 def read_credit_note(data: bytes) -> CreditNote:
-    """The credit note that `credit_note_json` wrote; CreditInvalid under the conditions of `read_invoice`."""
+    """The credit note that `canonical.written` wrote; CreditInvalid under the conditions of `read_invoice`."""
     note = _read(_CREDIT_NOTE, data, "credit note", CreditInvalid)
     note.check()
     return note
-
-
-def _written(value: Any) -> bytes:
-    return json.dumps(to_plain(value), indent=2, ensure_ascii=False).encode() + b"\n"
 
 
 def _read(form: TypeAdapter[T], data: bytes, what: str, failure: type[BillingError]) -> T:

@@ -8,10 +8,10 @@ from typing import Final, NamedTuple
 
 from billing.documents.csv_file import credit_note_csv, invoice_csv
 from billing.documents.facturx import Document
-from billing.documents.json_file import credit_note_json, invoice_json
 from billing.documents.pdf import credit_note_pdf, invoice_pdf
 from billing.documents.text_faults import unholdable
 from billing.errors import DocumentFailed
+from billing.exact.canonical import written
 from billing.invoice.invoice import Invoice
 
 Files = dict[str, bytes]
@@ -44,15 +44,7 @@ class Press:
         if found := unholdable(document):
             raise DocumentFailed(f"could not write {name}: {'; '.join(found)}", found)
         if isinstance(document, Invoice):
-            made = {
-                "pdf": invoice_pdf(document, font_paths=self.fonts),
-                "csv": invoice_csv(document),
-                "json": invoice_json(document),
-            }
+            pdf, csv = invoice_pdf(document, font_paths=self.fonts), invoice_csv(document)
         else:
-            made = {
-                "pdf": credit_note_pdf(document, font_paths=self.fonts),
-                "csv": credit_note_csv(document),
-                "json": credit_note_json(document),
-            }
-        return made
+            pdf, csv = credit_note_pdf(document, font_paths=self.fonts), credit_note_csv(document)
+        return {"pdf": pdf, "csv": csv, "json": written(document)}

@@ -43,6 +43,11 @@ def _names(kind: Any) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind))
 
 
+def written(value: Any) -> bytes:
+    """A document as it is stored and sent: UTF-8 JSON, indented, keys in the order of its fields; ends with a newline."""
+    return json.dumps(to_plain(value), indent=2, ensure_ascii=False).encode() + b"\n"
+
+
 def content_hash(value: Any) -> str:
     """SHA-256 (hex) of the value's canonical JSON: sorted keys, no spaces, UTF-8."""
     text = json.dumps(to_plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False)

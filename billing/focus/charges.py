@@ -25,7 +25,7 @@ from billing.focus.model import (
 )
 from billing.invoice.invoice import Invoice
 from billing.invoice.lines import Corrects, Line
-from billing.invoice.plans import ChargeKind
+from billing.invoice.plans import TERM_KINDS, TOKEN_KINDS, ChargeKind
 from billing.invoice.rating import ledger_hash
 from telemetry.names import BASE
 
@@ -43,11 +43,7 @@ _METERS: Final = {
     ChargeKind.OVERAGE: "Usage Beyond Commitment",
     ChargeKind.MINIMUM: "Monthly Minimum",
 }
-_HOURLY: Final = {
-    ChargeKind.BASE, ChargeKind.LORA, ChargeKind.CACHE, ChargeKind.COLD,
-    ChargeKind.INPUT, ChargeKind.CACHED_INPUT, ChargeKind.OUTPUT,
-}  # fmt: skip
-_TOKENS: Final = {ChargeKind.INPUT, ChargeKind.CACHED_INPUT, ChargeKind.OUTPUT}
+_HOURLY: Final = {*TERM_KINDS, *TOKEN_KINDS}
 _METERED: Final = (_HOURLY | {ChargeKind.IDLE}) - {ChargeKind.CACHE}
 _DEDUCTIONS: Final = {ChargeKind.CACHE, ChargeKind.DISCOUNT, ChargeKind.COVERED}
 
@@ -108,7 +104,7 @@ def _line_rows(
             if row := _hour_row(line, use, bill):
                 yield _placed(row, use, base_model)
     elif line.kind in _METERED:
-        unit = TOKENS if line.kind in _TOKENS else GPU_SECONDS
+        unit = TOKENS if line.kind in TOKEN_KINDS else GPU_SECONDS
         used = trimmed(product(line.quantity, Decimal(1_000_000 if unit == TOKENS else 3600)))
         if used:
             yield replace(_usage(line, bill, line.quantity), consumed=used, consumed_unit=unit)
@@ -141,7 +137,7 @@ def _placed(row: ChargeRow, use: HourUse, base_model: str) -> ChargeRow:
 def _usage(line: Line, bill: Bill, amount: Decimal) -> ChargeRow:
     meter = _METERS[line.kind]
     sku = _sku(meter) if line.gpu_type is None else f"{_sku(meter)}/{line.gpu_type}"
-    unit = f"1000000 {TOKENS}" if line.kind in _TOKENS else "GPU-Hours"
+    unit = f"1000000 {TOKENS}" if line.kind in TOKEN_KINDS else "GPU-Hours"
     price = Price(amount, unit, _converted(line, line.unit_price), line.unit_price, sku, meter, line.gpu_type)
     exact, cost = product(amount, line.unit_price), product(amount, price.unit_price)
     return replace(_row(line, bill, ChargeCategory.USAGE, exact, cost), price=price)

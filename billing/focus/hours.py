@@ -12,7 +12,7 @@ from typing import Final
 from billing.cost.attribution import TenantCost
 from billing.exact.money import negated, total
 from billing.exact.periods import hour_start, to_ns
-from billing.invoice.plans import ChargeKind
+from billing.invoice.plans import ChargeKind, tokens
 from catalog.durations import HOUR_NS
 from catalog.months import to_datetime
 
@@ -63,11 +63,7 @@ def consumed(kind: ChargeKind, rows: Sequence[TenantCost]) -> tuple[Decimal, str
 
 
 def _tokens(kind: ChargeKind, rows: Sequence[TenantCost]) -> int:
-    quarters = [row.quarter for row in rows]
-    if kind is ChargeKind.OUTPUT:
-        return sum(quarter.output_tokens for quarter in quarters)
-    cached = sum(quarter.cached_tokens for quarter in quarters)
-    return cached if kind is ChargeKind.CACHED_INPUT else sum(quarter.input_tokens for quarter in quarters) - cached
+    return sum(tokens(row.quarter, kind) for row in rows)
 
 
 _HOURS: Final[dict[ChargeKind, Callable[[TenantCost], Decimal]]] = {

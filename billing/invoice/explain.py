@@ -9,13 +9,13 @@ from decimal import Decimal
 from typing import Final, NamedTuple
 
 from billing.cost.attribution import TenantCost
-from billing.cost.facts import COLD, TenantQuarter
+from billing.cost.facts import COLD, QuarterKey, TenantQuarter
 from billing.errors import ExplanationInvalid
 from billing.exact.money import COST_QUANTUM, allocate, negated, product, total, trimmed
 from billing.exact.quantities import GPU_HOUR_QUANTUM
 from billing.invoice.invoice import Invoice
 from billing.invoice.lines import Line
-from billing.invoice.plans import ChargeKind
+from billing.invoice.plans import TERM_KINDS, TOKEN_KINDS, ChargeKind, tokens
 
 NO_ATTEMPT: Final = "measured time that no attempt is known for"
 NO_FOLLOWER: Final = "adapter loads that no attempt of the month followed"
@@ -25,8 +25,6 @@ LATER: Final = "learned since the invoice was cut off"
 EARLIER: Final = "usage of an earlier month: explain the invoice that this line corrects"
 ROUND: Final = "rounding among lines"
 
-_TERMS: Final = (ChargeKind.BASE, ChargeKind.LORA, ChargeKind.CACHE, ChargeKind.COLD)
-_TOKENS: Final = (ChargeKind.INPUT, ChargeKind.CACHED_INPUT, ChargeKind.OUTPUT)
 _SHARED: Final = (ChargeKind.DISCOUNT, ChargeKind.COVERED, ChargeKind.OVERAGE)
 _NOBODY: Final = {
     ChargeKind.MINIMUM: AGREED,
@@ -44,26 +42,14 @@ class AttemptId(NamedTuple):
     request_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptQuarter:
-    """One attempt's part of one `TenantQuarter` (same adapter, engine, status and start): its identity is both together.
+class AttemptQuarter(NamedTuple):
+    """One attempt's part of a row of its tenant, under the row's key: its identity is both together.
 
-    Nanoseconds are engine wall time. Tokens, and `requests` = 1, stand in the quarter hour in which the attempt finished.
+    Tokens, and `requests` = 1, stand in the quarter hour in which the attempt finished.
     """
 
     attempt: AttemptId
-    adapter: str
-    engine: str
-    status: str
-    start_ns: int
-    base_ns: int = 0
-    adapter_ns: int = 0
-    kv_saved_base_ns: int = 0
-    kv_saved_adapter_ns: int = 0
-    requests: int = 0
-    input_tokens: int = 0
-    cached_tokens: int = 0
-    output_tokens: int = 0
+    quarter: TenantQuarter
 
 
 class AttemptTime(NamedTuple):
@@ -146,33 +132,33 @@ class _Dealt:
     """The rows that the tenant pays, dealt over their attempts: by term, GPU type and price; and tokens."""
 
     def __init__(self, rows: Sequence[TenantCost], attempts: Sequence[AttemptQuarter], charged: set[str]) -> None:
-        parts: defaultdict[tuple[object, ...], list[AttemptQuarter]] = defaultdict(list)
-        for part in attempts:
-            parts[part.adapter, part.engine, part.status, part.start_ns].append(part)
+        parts: defaultdict[QuarterKey, list[AttemptQuarter]] = defaultdict(list)
+        for one in attempts:
+            parts[one.quarter.key].append(one)
         self.terms: defaultdict[tuple[ChargeKind, str, Decimal], Quantities] = defaultdict(dict)
         self.tokens: defaultdict[ChargeKind, Counter[Owner]] = defaultdict(Counter)
         self.measured: Counter[Owner] = Counter()
         followers: defaultdict[str, Counter[Owner]] = defaultdict(Counter)
-        for part in attempts:
+        for attempt, part in attempts:
             if part.requests and part.engine:
-                followers[part.adapter][part.attempt] += part.requests
+                followers[part.adapter][attempt] += part.requests
         known = set()
         for row in rows:
             quarter = row.quarter
-            key = quarter.adapter, quarter.engine, quarter.status, quarter.start_ns
-            known.add(key)
-            own = parts.get(key, [])
-            for part in own:
-                self.measured[part.attempt] += (part.base_ns + part.adapter_ns) * row.gpu_count
+            known.add(quarter.key)
+            own = parts.get(quarter.key, [])
+            for attempt, part in own:
+                self.measured[attempt] += (part.base_ns + part.adapter_ns) * row.gpu_count
             if quarter.status == COLD:
                 self._give(ChargeKind.COLD, row, row.t_cold_gpu_hours, followers[quarter.adapter], NO_FOLLOWER)
             elif quarter.status in charged:
                 self._time(row, own)
                 self._count(row, own)
-        if strange := next((part for part in attempts if _key(part) not in known), None):
+        if strange := next((one for one in attempts if one.quarter.key not in known), None):
+            of = strange.quarter
             raise ExplanationInvalid(
-                f"could not explain attempt {strange.attempt.request_id}: there is no cost row of {strange.adapter} on "
-                f"{strange.engine}, {strange.status}, quarter {strange.start_ns}"
+                f"could not explain attempt {strange.attempt.request_id}: there is no cost row of {of.adapter} on "
+                f"{of.engine}, {of.status}, quarter {of.start_ns}"
             )
 
     def _time(self, row: TenantCost, own: Sequence[AttemptQuarter]) -> None:
@@ -186,8 +172,8 @@ class _Dealt:
         )
         for kind, quantity, name in pots:
             weights: Counter[Owner] = Counter()
-            for part in own:
-                weights[part.attempt] += getattr(part, name)
+            for attempt, part in own:
+                weights[attempt] += getattr(part, name)
             weights[NO_ATTEMPT] = _rest(row, name, getattr(row.quarter, name), weights.total())
             self._give(kind, row, quantity, weights, NO_ATTEMPT)
 
@@ -198,18 +184,12 @@ class _Dealt:
         _add(pot, _split(quantity, weights, nobody, GPU_HOUR_QUANTUM))
 
     def _count(self, row: TenantCost, own: Sequence[AttemptQuarter]) -> None:
-        for kind in _TOKENS:
+        for kind in TOKEN_KINDS:
             counts = self.tokens[kind]
-            for part in own:
-                counts[part.attempt] += _tokens(part, kind)
-            whole = _tokens(row.quarter, kind)
-            counts[NO_ATTEMPT] += _rest(row, kind.value, whole, sum(_tokens(part, kind) for part in own))
-
-
-def _tokens(of: TenantQuarter | AttemptQuarter, kind: ChargeKind) -> int:
-    if kind is ChargeKind.INPUT:
-        return of.input_tokens - of.cached_tokens
-    return of.cached_tokens if kind is ChargeKind.CACHED_INPUT else of.output_tokens
+            for attempt, part in own:
+                counts[attempt] += tokens(part, kind)
+            whole = tokens(row.quarter, kind)
+            counts[NO_ATTEMPT] += _rest(row, kind.value, whole, sum(tokens(part, kind) for _, part in own))
 
 
 def _rest(row: TenantCost, what: str, whole: int, parts: int) -> int:
@@ -224,9 +204,9 @@ def _rest(row: TenantCost, what: str, whole: int, parts: int) -> int:
 def _open(line: Line, dealt: _Dealt, before: Sequence[tuple[Line, Quantities]], invoice: Invoice) -> Quantities:
     """Who has how much of the line's quantity; what the rows do not account for is LATER's."""
     found: Quantities
-    if line.kind in _TERMS:
+    if line.kind in TERM_KINDS:
         found = dict(dealt.terms[line.kind, line.gpu_type or "", line.unit_price])
-    elif line.kind in _TOKENS:
+    elif line.kind in TOKEN_KINDS:
         found = {owner: Decimal(count).scaleb(-6) for owner, count in dealt.tokens[line.kind].items()}
     elif line.kind is ChargeKind.IDLE:
         by_time = invoice.idle_policy == "usage"
@@ -281,10 +261,6 @@ def _rank(owner: Owner) -> tuple[bool, Owner]:
 def _add(pot: dict[Owner, Decimal], more: Mapping[Owner, Decimal]) -> None:
     for owner, quantity in more.items():
         pot[owner] = total((pot.get(owner, Decimal(0)), quantity))
-
-
-def _key(part: AttemptQuarter) -> tuple[object, ...]:
-    return part.adapter, part.engine, part.status, part.start_ns
 
 
 def _own(row: TenantCost, invoice: Invoice) -> bool:

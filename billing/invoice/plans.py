@@ -7,8 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
+from typing import Final
 
 from billing.cost.attribution import IdleTime, TenantCost
+from billing.cost.facts import TenantQuarter
 from billing.exact.amount import Amount
 from billing.exact.money import negated, product, total, trimmed
 from billing.exact.periods import BillingMonth
@@ -36,6 +38,10 @@ class ChargeKind(StrEnum):
     MINIMUM = "minimum"
     ROUNDING = "rounding"
     CORRECTION = "correction"
+
+
+TERM_KINDS: Final = (ChargeKind.BASE, ChargeKind.LORA, ChargeKind.CACHE, ChargeKind.COLD)
+TOKEN_KINDS: Final = (ChargeKind.INPUT, ChargeKind.CACHED_INPUT, ChargeKind.OUTPUT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +72,13 @@ class Contract:
     minimum: Decimal = Decimal(0)
     discount: Discount | None = None
     commitment: Commitment | None = None
+
+
+def tokens(of: TenantQuarter, kind: ChargeKind) -> int:
+    """How many tokens of a kind a row has: input is what was not cached."""
+    if kind is ChargeKind.INPUT:
+        return of.input_tokens - of.cached_tokens
+    return of.cached_tokens if kind is ChargeKind.CACHED_INPUT else of.output_tokens
 
 
 def contract_of(tenant: Tenant, month: BillingMonth) -> Contract:

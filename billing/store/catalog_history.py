@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,56 +14,48 @@ from catalog.model import Catalog
 def remember_catalog(ledger: Ledger, catalog: Catalog, now: datetime) -> int:
     """Append what the newest rows do not already say, with `now` as knowledge time; how many rows."""
     prices = {
-        f"{book.version} {price.gpu_type} {price.start.astimezone(UTC):%Y-%m-%dT%H:%M:%S+00:00}": (
-            f"{price.model_dump_json()} {book.currency} {book.version}",
-            {
-                "gpu_type": price.gpu_type,
-                "start": price.start,
-                "per_hour": price.per_hour,
-                "currency": book.currency,
-                "book": book.version,
-            },
-        )
+        f"{book.version} {price.gpu_type} {price.start.astimezone(UTC):%Y-%m-%dT%H:%M:%S+00:00}": {
+            "gpu_type": price.gpu_type,
+            "start": price.start,
+            "per_hour": price.per_hour,
+            "currency": book.currency,
+            "book": book.version,
+            "hash": text_hash(f"{price.model_dump_json()} {book.currency} {book.version}"),
+        }
         for book in catalog.price_books
         for price in book.gpu_hours
     }
     tenants = {
-        tenant.id: (
-            document := tenant.model_dump_json(exclude={"key_hashes"}),
-            {
-                "tenant": tenant.id,
-                "name": tenant.name,
-                "org": tenant.org or "",
-                "time_zone": tenant.time_zone,
-                "currency": tenant.currency,
-                "plan": tenant.plan.kind,
-                "document": document,
-            },
-        )
+        tenant.id: {
+            "tenant": tenant.id,
+            "name": tenant.name,
+            "org": tenant.org or "",
+            "time_zone": tenant.time_zone,
+            "currency": tenant.currency,
+            "plan": tenant.plan.kind,
+            **_document(tenant.model_dump_json(exclude={"key_hashes"})),
+        }
         for tenant in catalog.tenants
     }
     adapters = {
-        adapter.name: (
-            document := adapter.model_dump_json(),
-            {
-                "adapter": adapter.name,
-                "owner": adapter.owner or "",
-                "rank": adapter.rank,
-                "memory_budget_bytes": adapter.memory_budget_bytes,
-                "document": document,
-            },
-        )
+        adapter.name: {
+            "adapter": adapter.name,
+            "owner": adapter.owner or "",
+            "rank": adapter.rank,
+            "memory_budget_bytes": adapter.memory_budget_bytes,
+            **_document(adapter.model_dump_json()),
+        }
         for adapter in catalog.adapters
     }
-    return (
-        _append(ledger, "prices", prices, now)
-        + _append(ledger, "tenants", tenants, now)
-        + _append(ledger, "adapters", adapters, now)
-    )
+    tables: dict[str, Mapping[str, Mapping[str, Any]]] = {"prices": prices, "tenants": tenants, "adapters": adapters}
+    return sum(_append(ledger, table, entries, now) for table, entries in tables.items())
 
 
-def _append(ledger: Ledger, table: str, entries: Mapping[str, tuple[str, Mapping[str, Any]]], now: datetime) -> int:
+def _document(text: str) -> dict[str, str]:
+    return {"document": text, "hash": text_hash(text)}
+
+
+def _append(ledger: Ledger, table: str, entries: Mapping[str, Mapping[str, Any]], now: datetime) -> int:
     known = {row["entry"]: row["newest"] for row in ledger.read(f"newest_{table}")}
-    fresh = [(text_hash(text), row) for key, (text, row) in entries.items() if known.get(key) != text_hash(text)]
-    columns: Sequence[str] = list(fresh[0][1]) if fresh else []
-    return ledger.insert(table, [*columns, "known_at", "hash"], [[*row.values(), now, digest] for digest, row in fresh])
+    fresh = [{**row, "known_at": now} for key, row in entries.items() if known.get(key) != row["hash"]]
+    return ledger.insert(table, fresh)

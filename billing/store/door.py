@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -19,7 +19,7 @@ from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from billing.store.cluster import SETTINGS
-from billing.store.errors import LedgerBusy, LedgerUnreachable
+from billing.store.errors import LedgerBusy, LedgerUnreachable, QueryFailed
 from billing.store.lock import Held, lock
 
 log = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ WAIT_S: Final = 30.0
 """How long an embedded ledger that another process has is waited for, unless the DSN says `?wait_s=`."""
 _LONGEST_WAIT_S: Final = 86_400.0
 _ADVICE: Final = "the DSN must look like chdb:///var/lib/loraledger or http(s)://user:password@host:8443"
-_RUNS: Final = "check the address, the credentials and that it runs"
+RUNS: Final = "check the address, the credentials and that it runs"
 _DISK: Final = "check that the directory is one and may be written"
 
 
@@ -70,12 +70,13 @@ class Door:
         wait_s: float | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> tuple[Client, Callable[[], None]]:
-        """A connection, and what to call after it is closed. An embedded engine that starts for a `reader` has no user that may write.
+        """A connection, and what to call to leave it. An embedded engine that starts for a `reader` has no user that may write.
 
         LedgerBusy when another process keeps an embedded ledger; LedgerUnreachable when nothing answers.
         """
         if self.directory is None:
-            return self._server(), _nothing
+            client = self._server()
+            return client, client.close
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
             let_go = lock(self.directory, self.wait_s if wait_s is None else wait_s, sleep, self._say)
@@ -83,11 +84,19 @@ class Door:
             raise LedgerBusy(self.where, held.holder, held.pid) from held
         except OSError as error:
             raise LedgerUnreachable(self.where, error.strerror or str(error), _DISK) from error
+        with ExitStack() as leave, self.reached(_DISK):
+            leave.callback(let_go)
+            client = self._embedded(reader)
+            leave.callback(client.close)
+            return client, leave.pop_all().close
+
+    @contextmanager
+    def reached(self, advice: str) -> Iterator[None]:
+        """LedgerUnreachable, with the advice, when nothing answers."""
         try:
-            return self._embedded(reader), let_go
+            yield
         except (ClickHouseError, OSError) as error:
-            let_go()
-            raise LedgerUnreachable(self.where, first_line(error), _DISK) from error
+            raise LedgerUnreachable(self.where, first_line(error), advice) from error
 
     def _say(self, fact: str) -> None:
         log.warning("ledger %s: %s", self.where, fact)
@@ -105,18 +114,25 @@ class Door:
 
     def _server(self) -> Client:
         settings: dict[str, Any] = dict(SETTINGS) if self.cluster else {}
-        try:
+        with self.reached(RUNS):
             return clickhouse_connect.get_client(
                 dsn=self.address, tz_mode="aware", connect_timeout=5, settings=settings
             )
-        except (ClickHouseError, OSError) as error:
-            raise LedgerUnreachable(self.where, first_line(error), _RUNS) from error
+
+
+@contextmanager
+def failing(what: str, fault: type[Exception] = ClickHouseError) -> Iterator[None]:
+    """QueryFailed, naming `what` failed, when the database refuses it, or there is such a `fault`."""
+    try:
+        yield
+    except (ClickHouseError, fault) as error:
+        raise QueryFailed(what, first_line(error)) from error
 
 
 def first_line(error: Exception) -> str:
     """What a person needs of a driver's error: no stack, no address of ours, one line."""
     text = " ".join(str(error).split())
-    for marker in (" Stack trace", ", Stack trace", " (for url", " (version "):
+    for marker in (" Stack trace", ", Stack trace", " (for url", " (version ", ": In scope SELECT formatQuery"):
         text = text.split(marker, 1)[0]
     if "Caused by" in text:
         text = text.rsplit(": ", 1)[-1].split(")", 1)[0].strip("\"' ")
@@ -135,7 +151,3 @@ def _seconds(where: str, text: str) -> float:
 
 def _users(file: Path) -> str:
     return f"<users_config>{escape(str(file))}</users_config>"
-
-
-def _nothing() -> None:
-    pass

@@ -43,7 +43,7 @@ def reconciliation(ledger: Ledger, start: datetime, end: datetime) -> Reconcilia
     window = {"start_ns": to_ns(start), "end_ns": to_ns(end)}
     owned = ledger.read("owners_window", window)[0]
     costs = {row["owner"]: row for row in ledger.read("owner_costs_window", window)}
-    meter = ledger.read("usage_against_meter", {"window": EventName.WINDOW, "settled": True, **window})[0]
+    compared = ledger.read("usage_against_meter", {"window": EventName.WINDOW, **window})
     return Reconciliation(
         **window,
         owners={owner: owned[owner] for owner in TimeOwner},
@@ -51,10 +51,10 @@ def reconciliation(ledger: Ledger, start: datetime, end: datetime) -> Reconcilia
         costs={owner: costs[owner]["cost_sum"] if owner in costs else Decimal(0) for owner in TimeOwner},
         attributed_cost=ledger.read("attributed_cost_window", window)[0]["cost_sum"],
         currency=next((row["currency"] for row in costs.values()), ""),
-        usage_ns=meter["usage_ns"],
-        meter_ns=meter["meter_ns"],
-        uneven_attempts=meter["uneven"],
-        unmeasured_attempts=meter["unmeasured"],
+        usage_ns=sum(row["usage_ns"] for row in compared),
+        meter_ns=sum(row["meter_ns"] for row in compared),
+        uneven_attempts=sum(row["uneven"] for row in compared),
+        unmeasured_attempts=sum(row["unmeasured"] for row in compared),
     )
 
 
@@ -112,8 +112,8 @@ def _standing(ledger: Ledger, catalog: Catalog, now: datetime) -> Standing:
     start_ns, end_ns = month_window(running, catalog)
     unpriced = [
         row["rented"]
-        for row in ledger.read("unpriced_time", {"start_ns": start_ns, "end_ns": end_ns})
-        if tariff.gpu_price(catalog.price_books, row["gpu_type"], to_ns(row["hour"]), now) is None
+        for row in ledger.read("unpriced_hours", {"start_ns": start_ns, "end_ns": end_ns})
+        if tariff.gpu_price(catalog.price_books, row["gpu_type"], row["hour_ns"], now) is None
     ]
     return Standing(
         quarantine_records=sum(count for _, count in waiting(ledger, 0, now_ns)),

@@ -80,23 +80,8 @@ def _documents(ledger: Ledger, month: str, catalog: Catalog, kept: set[str]) -> 
 
 
 def _rows(document: Document) -> list[dict[str, Any]]:
-    bill = document.bill
-    common = {
-        "tenant": bill.tenant,
-        "billing_month": bill.billing_month,
-        "invoice": bill.invoice,
-        "issued": bill.issued,
-        "reference": bill.reference,
-        "tenant_name": bill.tenant_name,
-        "plan": bill.plan,
-        "issuer": bill.issuer,
-        "period_start": bill.start,
-        "period_end": bill.end,
-        "currency": bill.currency,
-        "price_book": bill.price_book,
-        "method": bill.method,
-        "ledger_hash": bill.ledger_hash,
-    }
+    """What the bill and the charge call `start` and `end` alike is the charge's; the bill's is the period."""
+    common = asdict(document.bill) | {"period_start": document.bill.start, "period_end": document.bill.end}
     return [common | {"charge": position} | _columns(row) for position, row in enumerate(document.rows, start=1)]
 
 

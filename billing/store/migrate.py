@@ -89,11 +89,8 @@ def migrate(ledger: Ledger, now: datetime, files: Iterable[Migration] | None = N
                 ledger.execute(statement, f"migration {migration.number:04d}_{migration.name}")
             ran.append(migration)
     finally:
-        ledger.insert(
-            "schema_migrations",
-            ["number", "name", "hash", "applied_at"],
-            [[m.number, m.name, m.hash, now] for m in ran],
-        )
+        said = [{"number": m.number, "name": m.name, "hash": m.hash, "applied_at": now} for m in ran]
+        ledger.insert("schema_migrations", said)
     return todo
 
 

@@ -10,15 +10,13 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing
 from io import BytesIO, IOBase
-from types import TracebackType
 from typing import Final, Literal, Self, cast
 
 from clickhouse_connect.driver.client import Client
-from clickhouse_connect.driver.exceptions import ClickHouseError
 
-from billing.store.door import DATABASE, Door, first_line
+from billing.store.door import DATABASE, Door, failing
 from billing.store.errors import QueryFailed, QueryRefused, ReaderUnsafe
 
 Form = Literal["JSONEachRow", "TabSeparatedWithNames"]
@@ -48,59 +46,43 @@ _FILE: Final = re.compile(r"\bfile\(")
 class Reader:
     """A connection that reads. Use as a context manager."""
 
-    def __init__(self, client: Client, let_go: Callable[[], None], settings: dict[str, str | int]) -> None:
-        self._client, self._let_go, self._settings = client, let_go, settings
+    def __init__(self, client: Client, leave: Callable[[], None], settings: dict[str, str | int]) -> None:
+        self._client, self._leave, self._settings = client, leave, settings
 
     @classmethod
     def open(cls, dsn: str, *, wait_s: float | None = None, sleep: Callable[[float], None] = time.sleep) -> Self:
         """Connect as `Ledger.open` does, which must not have the same embedded ledger open in this process: ReaderUnsafe."""
         door = Door.of(dsn)
-        client, let_go = door.enter(reader=True, wait_s=wait_s, sleep=sleep)
-        try:
+        client, leave = door.enter(reader=True, wait_s=wait_s, sleep=sleep)
+        with ExitStack() as unless_open, failing("query", OSError):
+            unless_open.callback(leave)
             level = int(client.query("SELECT value FROM system.settings WHERE name = 'readonly'").result_rows[0][0])
             if door.directory is not None and level != 2:
                 raise ReaderUnsafe(door.where)
             client.database = DATABASE
-        except (ClickHouseError, OSError) as error:
-            client.close()
-            let_go()
-            raise QueryFailed("query", first_line(error)) from error
-        except BaseException:
-            client.close()
-            let_go()
-            raise
+            unless_open.pop_all()
         # A user whom the administrator made read-only cannot change settings, and need not.
-        return cls(client, let_go, {} if level else dict(_SERVER_SETTINGS))
+        return cls(client, leave, {} if level else dict(_SERVER_SETTINGS))
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._client.close()
-        self._let_go()
+    def __exit__(self, *_: object) -> None:
+        self._leave()
 
     def ask(self, sql: str, form: Form) -> bytes:
         """The answer to one statement, whole, as the engine writes it. QueryRefused when it does not only read, QueryFailed when it fails."""
-        try:
+        with failing("query"):
             parsed = self._client.query("SELECT formatQuery({sql:String})", parameters={"sql": sql})
-        except ClickHouseError as error:
-            raise QueryFailed("query", first_line(error).split(": In scope SELECT formatQuery", 1)[0]) from error
         statement = str(parsed.result_rows[0][0])
         _must_read(statement)
-        try:
-            with closing(self._answer(statement, form)) as stream:
-                answer = bytearray()
-                while piece := stream.read(_PIECE):
-                    answer += piece
-                    if len(answer) > MOST_BYTES:
-                        raise QueryFailed(
-                            "query", f"its answer has more than {MOST_BYTES >> 20} MiB; ask for less of it"
-                        )
-                return bytes(answer)
-        except ClickHouseError as error:
-            raise QueryFailed("query", first_line(error)) from error
+        with failing("query"), closing(self._answer(statement, form)) as stream:
+            answer = bytearray()
+            while piece := stream.read(_PIECE):
+                answer += piece
+                if len(answer) > MOST_BYTES:
+                    raise QueryFailed("query", f"its answer has more than {MOST_BYTES >> 20} MiB; ask for less of it")
+            return bytes(answer)
 
     def _answer(self, statement: str, form: Form) -> IOBase:
         if statement.startswith(_ROWS):

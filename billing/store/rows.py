@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from billing.cost.facts import EngineMinute
+from billing.cost.facts import MEASURED_PARTS, EngineMinute
+from telemetry.otlp_decode import EventRow
 from telemetry.usage import ErrorType, Slice, Status, UsageRecord
 
 _SAME: Final = (
@@ -23,14 +24,14 @@ _INSTANTS: Final = {
 }
 _SLICE: Final = ("start_ns", "base_ns", "adapter_ns", "recompute_ns", "kv_saved_base_ns", "kv_saved_adapter_ns")
 
-USAGE_COLUMNS: Final = (
-    *_SAME, *_INSTANTS, "status", "error_type", "measured", *(f"slices.{name}" for name in _SLICE), "record_hash", "version",
-)  # fmt: skip
-
-ENGINE_MINUTE: Final = (
-    "wall_ns", "idle_ns", "tenants_ns", "cold_ns", "recompute_ns", "system_ns", "unattributed_ns", "down_ns", "gpu_type", "gpu_count",
-)  # fmt: skip
+ENGINE_MINUTE: Final = (*MEASURED_PARTS, "down_ns", "gpu_type", "gpu_count")
 """Fields of EngineMinute whose column has the same name."""
+
+
+def looked_for(found: Sequence[UsageRecord | EventRow]) -> dict[str, Any]:
+    """The emitters and the range of numbers in which the ledger is asked for records or events."""
+    seqs = [one.seq for one in found]
+    return {"emitters": sorted({one.emitter for one in found}), "low": min(seqs), "high": max(seqs)}
 
 
 def text_hash(text: str) -> str:
@@ -38,19 +39,18 @@ def text_hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def usage_row(record: UsageRecord, record_hash: str, version: int) -> list[Any]:
-    """The record in the order of USAGE_COLUMNS."""
-    slices = record.slices or ()
-    return [
-        *(getattr(record, name) for name in _SAME),
-        *(getattr(record, name) for name in _INSTANTS.values()),
-        record.status.value,
-        None if record.error_type is None else record.error_type.value,
-        record.slices is not None,
-        *([getattr(part, name) for part in slices] for name in _SLICE),
-        record_hash,
-        version,
-    ]
+def usage_row(record: UsageRecord, record_hash: str, version: int) -> dict[str, Any]:
+    """The record as a row of `usage_versions`."""
+    return {
+        **{name: getattr(record, name) for name in _SAME},
+        **{column: getattr(record, field) for column, field in _INSTANTS.items()},
+        "status": record.status.value,
+        "error_type": None if record.error_type is None else record.error_type.value,
+        "measured": record.slices is not None,
+        **{f"slices.{name}": [getattr(part, name) for part in record.slices or ()] for name in _SLICE},
+        "record_hash": record_hash,
+        "version": version,
+    }
 
 
 def usage_record(row: Mapping[str, Any]) -> UsageRecord:

@@ -44,8 +44,4 @@ def apply(ledger: Ledger, table: str, changed: Change, version: int) -> int:
     `version` must be above that of every row it replaces: the instant at which the ledger learns this.
     """
     rows = [(row, 0) for row in changed.write] + [(row, 1) for row in changed.delete]
-    if not rows:
-        return 0
-    columns = list(rows[0][0])
-    block = [[*(row[name] for name in columns), version, deleted] for row, deleted in rows]
-    return ledger.insert(table, [*columns, "version", "deleted"], block)
+    return ledger.insert(table, [{**row, "version": version, "deleted": deleted} for row, deleted in rows])

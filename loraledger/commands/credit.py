@@ -133,7 +133,7 @@ def _month(books: Books, target: str) -> str:
         return BillingMonth(target).text
     except PeriodInvalid:
         with books.open() as ledger:
-            return issued_document(ledger, target).month
+            return issued_document(ledger, target).billing_month
 
 
 def _numbers(ledger: Ledger, target: str) -> list[str]:

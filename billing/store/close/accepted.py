@@ -5,17 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from billing.close.acceptance import Acceptance, accept, read_acceptance
+from billing.close.acceptance import Acceptance, accept
 from billing.close.blocks import Block, Kind
 from billing.store.clickhouse import Ledger
 from billing.store.errors import GapMissing
-from billing.store.invoice.issuing import issue
+from billing.store.invoice.issuing import accepted_gaps, issue
 from billing.store.invoice.postings import post
-
-
-def accepted_gaps(ledger: Ledger, month: str = "") -> list[Acceptance]:
-    """Accepted gaps, in the order of acceptance: those of one month's close, or all."""
-    return [read_acceptance(row["document"].encode()) for row in ledger.read("accepted_gaps", {"month": month})]
 
 
 def accepted_tokens(accepted: Sequence[Acceptance]) -> dict[tuple[str, ...], int]:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby
-from typing import Final
+from typing import Any, Final
 
 from billing.close.acceptance import Acceptance
 from billing.close.blocks import Block, Kind, missing
 from billing.cost.attempts import LONGEST_NS
 from billing.store.clickhouse import Ledger
-from billing.store.close.accepted import accepted_gaps, accepted_tokens
+from billing.store.close.accepted import accepted_tokens
 from billing.store.close.counters import engine_gaps
 from billing.store.close.gaps import ATTEMPTS, Missing, missing_numbers
 from billing.store.close.stakes import Stakes
+from billing.store.invoice.issuing import accepted_gaps
 from catalog.durations import HOUR_NS, MINUTE_NS
 from catalog.model import Catalog
 from catalog.months import to_datetime
@@ -93,7 +94,8 @@ class _Finder:
     def attempts(self, one: Missing, windows: Sequence[Missing]) -> Block:
         """Attempts that the meter saw are of the tenants that it names. The others used no engine where the meter saw all,
         and may be of anybody who used this gateway where it did not."""
-        numbers, shares = one.numbers, []
+        numbers = one.numbers
+        shares: list[dict[str, Any]] = []
         if one.count <= _PINNED:
             asked = {"emitter": one.emitter, "first": numbers.first, "last": numbers.last, "window": EventName.WINDOW}
             stretch = {"start_ns": one.start_ns, "end_ns": one.end_ns}
@@ -108,22 +110,8 @@ class _Finder:
             tenants |= {row["tenant"] for row in self.ledger.read("tenants_of_emitter", asked)}
         engine_ns, engines = sum(row["ns"] for row in shares), {row["engine_id"] for row in shares}
         engine = engines.pop() if len(engines) == 1 else None
-        return Block(
-            Kind.RECORDS,
-            missing(*numbers),
-            f"{one.count} missing of {numbers.stream} (numbers {_range(numbers.first, numbers.last)}{said})",
-            self.stakes.known(tenants),
-            engine,
-            one.emitter,
-            one.start_ns,
-            one.end_ns,
-            one.count,
-            sum(row["tokens"] for row in shares) if shares else None,
-            engine_ns if shares else None,
-            self.stakes.cost(engine, one.start_ns, engine_ns) if engine else None,
-            _SPOOL,
-            numbers,
-        )
+        block = self.gap(one, said, tenants, engine, engine_ns if shares else None)
+        return replace(block, tokens=sum(row["tokens"] for row in shares) if shares else None)
 
     def metered(self, one: Missing, windows: Sequence[Missing]) -> bool:
         """Whether the meter saw all that attempts between these neighbours can have used of the engines of their gateway."""
@@ -138,25 +126,29 @@ class _Finder:
 
     def events(self, one: Missing) -> Block:
         """What an engine process told and is not here touches those who were on the engine then."""
-        numbers, engine = one.numbers, one.engine
+        engine = one.engine
         tenants = self.stakes.on_engine(engine, one.start_ns, max(one.end_ns, one.start_ns + 1)) if engine else []
         engine_ns = one.end_ns - one.start_ns if one.stream == EventName.WINDOW else None
-        cost = None if engine is None or engine_ns is None else self.stakes.cost(engine, one.start_ns, engine_ns)
+        block = self.gap(one, "", tenants, engine, engine_ns)
+        return replace(block, what=block.what + _on(engine))
+
+    def gap(self, one: Missing, said: str, tenants: Iterable[str], engine: str | None, ns: int | None) -> Block:
+        numbers = one.numbers
+        which = str(numbers.first) if one.count == 1 else f"{numbers.first} to {numbers.last}"
         return Block(
             Kind.RECORDS,
             missing(*numbers),
-            f"{one.count} missing of {numbers.stream} (numbers {_range(numbers.first, numbers.last)}){_on(engine)}",
+            f"{one.count} missing of {numbers.stream} (numbers {which}{said})",
             self.stakes.known(tenants),
             engine,
             one.emitter,
             one.start_ns,
             one.end_ns,
             one.count,
-            None,
-            engine_ns,
-            cost,
-            _SPOOL,
-            numbers,
+            engine_ns=ns,
+            cost=None if engine is None or ns is None else self.stakes.cost(engine, one.start_ns, ns),
+            advice=_SPOOL,
+            numbers=numbers,
         )
 
     def counters(self) -> Iterator[Block]:
@@ -177,15 +169,15 @@ class _Finder:
                 gap.emitter,
                 start_ns,
                 end_ns,
-                None,
-                abs(left),
-                None,
-                self.stakes.token_cost(gap.engine, start_ns, end_ns, abs(left), gap.what, tenants),
-                _CARRY,
+                tokens=abs(left),
+                cost=self.stakes.token_cost(gap.engine, start_ns, end_ns, abs(left), gap.what, tenants),
+                advice=_CARRY,
             )
 
     def agreement(self) -> Iterator[Block]:
-        for row in self.ledger.read("uneven_attempts", {"window": EventName.WINDOW, **self.window}):
+        for row in self.ledger.read("usage_against_meter", {"window": EventName.WINDOW, **self.window}):
+            if not row["attempts"]:
+                continue
             yield Block(
                 Kind.AGREEMENT,
                 (row["identity"],),
@@ -193,14 +185,12 @@ class _Finder:
                 f"{row['apart_ns']} ns apart together; charged is what the meter measured",
                 self.stakes.known([row["tenant"]]),
                 row["engine"] or None,
-                None,
-                row["first_ns"],
-                row["last_ns"] + 1,
-                row["attempts"],
-                None,
-                row["apart_ns"],
-                self.stakes.cost(row["engine"], row["first_ns"], row["apart_ns"]),
-                _CARRY,
+                start_ns=row["first_ns"],
+                end_ns=row["last_ns"] + 1,
+                records=row["attempts"],
+                engine_ns=row["apart_ns"],
+                cost=self.stakes.cost(row["engine"], row["first_ns"], row["apart_ns"]),
+                advice=_CARRY,
             )
 
     def opened(self) -> Iterator[Block]:
@@ -233,14 +223,11 @@ class _Finder:
                 + (": its facts do not fit each other" if priced else f": no price for GPU type {gpu_type}"),
                 self.stakes.known(tenants),
                 engine,
-                None,
-                first,
-                last,
-                len(hours),
-                None,
-                sum(row["gpu_ns"] for row in hours),
-                None,
-                _CARRY if priced else f"add an entry to prices.gpu_hours that starts no later, or {_CARRY}",
+                start_ns=first,
+                end_ns=last,
+                records=len(hours),
+                engine_ns=sum(row["gpu_ns"] for row in hours),
+                advice=_CARRY if priced else f"add an entry to prices.gpu_hours that starts no later, or {_CARRY}",
             )
 
     def time(self) -> Iterator[Block]:
@@ -253,14 +240,11 @@ class _Finder:
                 f"conservation: {ns} GPU-ns{money} of engine {engine} at {to_datetime(hour_ns).isoformat()} have no owner",
                 self.stakes.known(self.stakes.on_engine(engine, hour_ns, hour_ns + HOUR_NS)),
                 engine,
-                None,
-                hour_ns,
-                hour_ns + HOUR_NS,
-                None,
-                None,
-                abs(ns),
-                abs(row["missing_cost"]) if row["missing_cost"] else self.stakes.cost(engine, hour_ns, abs(ns), gpus=1),
-                _CARRY,
+                start_ns=hour_ns,
+                end_ns=hour_ns + HOUR_NS,
+                engine_ns=abs(ns),
+                cost=abs(row["missing_cost"]) or self.stakes.cost(engine, hour_ns, abs(ns), gpus=1),
+                advice=_CARRY,
             )
         for row in self.ledger.read("unplaced_time", {"window": EventName.WINDOW, **self.window}):
             engine, ns, first, last = row["engine"], row["apart_ns"], row["first_ns"], row["last_ns"]
@@ -270,14 +254,11 @@ class _Finder:
                 f"{ns} ns that the meter measured on engine {engine} could not be placed: more than was rented, or on hardware that nobody declared",
                 self.stakes.known(self.stakes.on_engine(engine, first, last)),
                 engine,
-                None,
-                first,
-                last,
-                None,
-                None,
-                abs(ns),
-                self.stakes.cost(engine, first, abs(ns)),
-                f"look at engines[].rented, then {_CARRY}",
+                start_ns=first,
+                end_ns=last,
+                engine_ns=abs(ns),
+                cost=self.stakes.cost(engine, first, abs(ns)),
+                advice=f"look at engines[].rented, then {_CARRY}",
             )
 
 
@@ -287,7 +268,3 @@ def _advised(block: Block) -> Block:
 
 def _on(engine: str | None) -> str:
     return f" on engine {engine}" if engine else ""
-
-
-def _range(first: int, last: int) -> str:
-    return str(first) if first == last else f"{first} to {last}"

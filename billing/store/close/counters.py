@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from billing.close.counters import Counted, Gap, explain
 from billing.store.clickhouse import Ledger
-from billing.store.close.accepted import accepted_gaps, accepted_tokens
+from billing.store.close.accepted import accepted_tokens
+from billing.store.invoice.issuing import accepted_gaps
 from telemetry.engine_time import EngineCounters
 from telemetry.names import EventName
 

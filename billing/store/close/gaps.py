@@ -8,7 +8,7 @@ from typing import Final
 from billing.close.blocks import Numbers, covered
 from billing.cost.attempts import gaps
 from billing.store.clickhouse import Ledger
-from billing.store.close.accepted import accepted_gaps
+from billing.store.invoice.issuing import accepted_gaps
 from telemetry.names import EventName
 
 _NAMES: Final = {

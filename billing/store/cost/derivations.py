@@ -19,8 +19,8 @@ class Derived(NamedTuple):
 
 def remember_derivation(ledger: Ledger, start_ns: int, end_ns: int, catalog: Catalog, now: datetime) -> None:
     """Say that [start_ns, end_ns) holds everything that the ledger knows at `now`."""
-    row = [start_ns, end_ns, now, version(catalog)]
-    ledger.insert("ledger_derivations", ["start_ns", "end_ns", "derived_at", "catalog_version"], [row])
+    row = {"start_ns": start_ns, "end_ns": end_ns, "derived_at": now, "catalog_version": version(catalog)}
+    ledger.insert("ledger_derivations", [row])
 
 
 def unseen(ledger: Ledger) -> str | None:

@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from billing.cost.attempts import Life
-from billing.cost.engine_minutes import Extent, MeasuredMinute, Session, engine_minutes, lives, rentals
-from billing.cost.facts import EngineMinute, NotConserved
+from billing.cost.engine_minutes import Extent, Session, engine_minutes, lives, rentals
+from billing.cost.facts import MEASURED_PARTS, EngineMinute, MeasuredMinute, NotConserved
 from billing.errors import EngineHourInvalid
 from billing.exact.periods import to_ns
 from billing.store import versions
@@ -20,29 +20,24 @@ from catalog.months import to_datetime
 from telemetry.engine_time import AdapterLoad
 from telemetry.names import EventName
 
-_PARTS: Final = ("wall_ns", "idle_ns", "tenants_ns", "cold_ns", "recompute_ns", "system_ns", "unattributed_ns")
 _EXTRAS: Final = ("steps", "predicted_ns", "system_causes")
-_COLD_COLUMNS: Final = (
-    "adapter", "emitter", "seq", "version", "engine", "adapter_hash", "cause", "start", "engine_ns", "fetch_ns", "read_ns",
-    "activate_ns", "size_bytes", "stalled",
-)  # fmt: skip
+_SAME: Final = (
+    "emitter",
+    "seq",
+    "engine",
+    "adapter_hash",
+    "engine_ns",
+    "fetch_ns",
+    "read_ns",
+    "activate_ns",
+    "size_bytes",
+)
+"""Fields of AdapterLoad whose column has the same name and value."""
 
 
 def engine_lives(ledger: Ledger, start_ns: int, end_ns: int, catalog: Catalog) -> list[Life]:
     """The runs of engine processes, by their session events and their windows that begin in the range."""
-    sessions = [
-        Session(
-            r["engine"],
-            r["session"],
-            r["emitter"],
-            r["first_ns"],
-            r["last_ns"],
-            bool(r["stopped"]),
-            r["gpu_type"],
-            r["gpu_count"],
-        )
-        for r in ledger.read("engine_sessions", {"session": EventName.SESSION})
-    ]
+    sessions = [Session(**row) for row in ledger.read("engine_sessions", {"session": EventName.SESSION})]
     window = {"window": EventName.WINDOW, "start_ns": start_ns, "end_ns": end_ns}
     extents = [
         Extent(r["engine"], r["emitter"], r["first_ns"], r["last_ns"]) for r in ledger.read("engine_extents", window)
@@ -72,7 +67,7 @@ def write_engine_time(ledger: Ledger, start_ns: int, end_ns: int, catalog: Catal
     end_ns = min(end_ns, to_ns(now))
     window = {"window": EventName.WINDOW, "start_ns": start_ns, "end_ns": end_ns}
     sums = ledger.read("engine_measured", window)
-    measured = [MeasuredMinute(r["engine"], r["minute_ns"], *(r[name] for name in _PARTS)) for r in sums]
+    measured = [MeasuredMinute(r["engine"], r["minute_ns"], *(r[name] for name in MEASURED_PARTS)) for r in sums]
     paid = rentals(engine_lives(ledger, start_ns, end_ns, catalog), catalog, end_ns)
     extras = {(r["engine"], r["minute_ns"]): {name: r[name] for name in _EXTRAS} for r in sums}
     new: list[dict[str, Any]] = []
@@ -107,13 +102,8 @@ def read_engine_minutes(ledger: Ledger, start_ns: int, end_ns: int) -> list[Engi
 def write_cold_starts(ledger: Ledger, start_ns: int, end_ns: int, now: datetime) -> int:
     """Add a row for each adapter load that began in the window and has none yet; how many."""
     window = {"load": EventName.LOAD, "start_ns": start_ns, "end_ns": end_ns}
-    known = {(row["emitter"], row["seq"]) for row in ledger.read("cold_starts_known", window)}
     loads = [AdapterLoad.from_json(row["body"]) for row in ledger.read("cold_start_events", window)]
-    return ledger.insert(
-        "cold_start_versions",
-        _COLD_COLUMNS,
-        [_load(load, to_ns(now)) for load in loads if (load.emitter, load.seq) not in known],
-    )
+    return ledger.insert("cold_start_versions", [_load(load, to_ns(now)) for load in loads])
 
 
 def _row(minute: EngineMinute, extras: dict[str, Any] | None) -> dict[str, Any]:
@@ -122,8 +112,6 @@ def _row(minute: EngineMinute, extras: dict[str, Any] | None) -> dict[str, Any]:
     return row | (extras or {"steps": 0, "predicted_ns": 0, "system_causes": {}})
 
 
-def _load(load: AdapterLoad, version: int) -> list[Any]:
-    return [
-        load.adapter.split("@")[0], load.emitter, load.seq, version, load.engine, load.adapter_hash, load.cause.value, load.start_ns,
-        load.engine_ns, load.fetch_ns, load.read_ns, load.activate_ns, load.size_bytes, list(load.stalled),
-    ]  # fmt: skip
+def _load(load: AdapterLoad, version: int) -> dict[str, Any]:
+    own = {"adapter": load.adapter.split("@")[0], "cause": load.cause.value, "start": load.start_ns}
+    return {name: getattr(load, name) for name in _SAME} | own | {"stalled": list(load.stalled), "version": version}

@@ -10,8 +10,8 @@ from functools import cache
 from typing import Any, Final
 
 from billing.cost.attribution import EngineHourCost, TenantCost, price_engine_hour, share_cold
-from billing.cost.facts import ColdLoad, EngineMinute, NotConserved, TenantQuarter
-from billing.cost.tenant_quarters import Part, QuarterKey, merge, without_engine_time
+from billing.cost.facts import ColdLoad, EngineMinute, NotConserved, QuarterKey, TenantQuarter
+from billing.cost.tenant_quarters import Part, merge, without_engine_time
 from billing.errors import BillingError
 from billing.exact.money import product, total
 from billing.exact.periods import BillingMonth, hour_start, to_ns
@@ -27,13 +27,9 @@ from catalog.months import month_of, to_datetime
 from catalog.owners import TimeOwner
 from telemetry.names import BASE, EventName
 
-_COUNTED: Final = {
-    "requests": "requests",
-    "input_tokens_sum": "input_tokens",
-    "cached_tokens_sum": "cached_tokens",
-    "output_tokens_sum": "output_tokens",
-}
 _KEY: Final = ("tenant", "quarter", "adapter", "engine", "status")
+_PRICED: Final = ("gpu_type", "gpu_count", "price", "base_gpu_hours", "adapter_gpu_hours", "cold_gpu_hours")
+"""Fields of TenantCost whose column has the same name."""
 _NUMBERS: Final = (
     "base_ns", "adapter_ns", "cold_ns", "kv_saved_base_ns", "kv_saved_adapter_ns", "requests", "input_tokens", "cached_tokens", "output_tokens",
 )  # fmt: skip
@@ -80,37 +76,28 @@ def tenant_month(ledger: Ledger, tenant: str, month: BillingMonth) -> list[Tenan
                 row["quarter_ns"],
                 **{n: row[n] for n in _NUMBERS},
             ),
-            row["gpu_type"],
-            row["gpu_count"],
-            row["price"],
-            row["base_gpu_hours"],
-            row["adapter_gpu_hours"],
-            row["cold_gpu_hours"],
+            **{name: row[name] for name in _PRICED},
         )
         for row in ledger.read("tenant_cost_month", window)
     ]
 
 
 def _quarters(ledger: Ledger, window: dict[str, int]) -> tuple[list[TenantQuarter], Unmeasured]:
-    measured = ledger.read("measured_quarters", {"window": EventName.WINDOW, "base": BASE, **window})
-    counted = ledger.read("request_quarters", {"base": BASE, **window})
-    estimated = ledger.read("estimated_quarters", {"base": BASE, **window})
-    parts = [
-        Part(
-            QuarterKey(r["tenant"], r["adapter"], r["engine"], r["status"], r["quarter_ns"]),
-            {n: r[n] for n in ("base_ns", "adapter_ns")},
-        )
-        for r in measured
-    ]
-    parts += [Part(_key(row), {field: row[column] for column, field in _COUNTED.items()}) for row in counted]
-    parts += [
-        Part(_key(row), {name: row[name] for name in ("kv_saved_base_ns", "kv_saved_adapter_ns")}) for row in estimated
-    ]
-    return merge(parts) + _cold(ledger, window), Counter({_key(row): row["unmeasured"] for row in counted})
+    found = list(quarter_parts(ledger, window))
+    unmeasured = Counter({part.key: row["unmeasured"] for row, part in found if "unmeasured" in row})
+    return merge(part for _, part in found) + _cold(ledger, window), unmeasured
 
 
-def _key(row: dict[str, Any]) -> QuarterKey:
-    return QuarterKey(row["tenant"], row["adapter_name"], row["engine_id"], row["status"], row["quarter_ns"])
+def quarter_parts(ledger: Ledger, window: dict[str, int], tenant: str = "") -> Iterator[tuple[dict[str, Any], Part]]:
+    """What the meter measured, and what records count and estimate, with the row that says it: of all tenants, or of one by attempt.
+
+    The row's `identity` is then emitter, number and request of the attempt.
+    """
+    asked = {"window": EventName.WINDOW, "base": BASE, "tenant": tenant, **window}
+    for query in ("measured_quarters", "request_quarters", "estimated_quarters"):
+        for row in ledger.read(query, asked):
+            key = QuarterKey(row["tenant"], row["adapter_name"], row["engine_id"], row["status"], row["quarter_ns"])
+            yield row, Part(key, {name: row[name] for name in _NUMBERS if name in row})
 
 
 def _cold(ledger: Ledger, window: dict[str, int]) -> list[TenantQuarter]:
@@ -175,7 +162,6 @@ def _tenant_rows(
         quarter = row.quarter
         tenant = tenants.get(quarter.tenant)
         payer, asked = revenue(row, tenant, books(hour_start(quarter.start_ns)))
-        key = QuarterKey(quarter.tenant, quarter.adapter, quarter.engine, quarter.status, quarter.start_ns)
         out.append(
             {
                 "tenant": quarter.tenant,
@@ -185,13 +171,8 @@ def _tenant_rows(
                 "status": quarter.status,
                 "billing_month": month(quarter.start_ns, tenant.time_zone if tenant else "UTC"),
                 **{name: getattr(quarter, name) for name in _NUMBERS},
-                "unmeasured": unmeasured[key],
-                "gpu_type": row.gpu_type,
-                "gpu_count": row.gpu_count,
-                "base_gpu_hours": row.base_gpu_hours,
-                "adapter_gpu_hours": row.adapter_gpu_hours,
-                "cold_gpu_hours": row.cold_gpu_hours,
-                "price": row.price,
+                "unmeasured": unmeasured[quarter.key],
+                **{name: getattr(row, name) for name in _PRICED},
                 "cost": row.cost,
                 "charged_to": payer,
                 "revenue": asked,

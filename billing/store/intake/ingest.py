@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
@@ -16,11 +15,11 @@ from billing.store.intake import quarantine
 from billing.store.intake.sorting import Sorted, event_fault, sort
 from billing.store.intake.sources import Line, Skipped, Source, SourceMissing, SourceUnreadable, find, size
 from billing.store.intake.usage import Booked, Candidate, book, readable
-from billing.store.rows import text_hash
+from billing.store.rows import looked_for, text_hash
 from catalog.durations import DAY_NS
 from catalog.model import Catalog
 from telemetry.names import Attr
-from telemetry.otlp_decode import COLUMNS, EventRow, SpanRow
+from telemetry.otlp_decode import EventRow, SpanRow
 
 __all__ = ["IngestReport", "Skipped", "SourceMissing", "ingest", "take_again", "take_event"]
 
@@ -124,7 +123,14 @@ def _file(
             report = _store(ledger, batch, catalog, now)
             source.hashed(prefix, offset, end)
             batch, offset = Sorted(), end
-            _remember(ledger, identity, offset, prefix.hexdigest(), path, now)
+            row = {
+                "file": identity,
+                "read_offset": offset,
+                "prefix_hash": prefix.hexdigest(),
+                "path": str(path),
+                "at": now,
+            }
+            ledger.insert("ingested_file_versions", [row])
             at(offset)
             return report
 
@@ -155,19 +161,14 @@ def _store(ledger: Ledger, batch: Sorted, catalog: Catalog, now: datetime) -> In
         duplicates=booked.duplicates + waiting + len(batch.events) - len(events),
         quarantined=booked.quarantined + quarantine.put(ledger, batch.bad, now),
         dropped=batch.dropped.total(),
-        reasons=_reasons(batch.dropped),
+        reasons=tuple(reason for reason, _ in batch.dropped.most_common(_REASONS)),
     )
-
-
-def _reasons(dropped: Counter[str]) -> tuple[str, ...]:
-    return tuple(reason for reason, _ in dropped.most_common(_REASONS))
 
 
 def _insert_spans(ledger: Ledger, spans: Sequence[SpanRow]) -> None:
     days = [list(one) for _, one in groupby(sorted(spans, key=_day), _day)]
     for first in range(0, len(days), _DAYS):
-        rows = [list(span.as_row().values()) for day in days[first : first + _DAYS] for span in day]
-        ledger.insert("otel_traces", COLUMNS, rows)
+        ledger.insert("otel_traces", [span.as_row() for day in days[first : first + _DAYS] for span in day])
 
 
 def _day(span: SpanRow) -> int:
@@ -175,19 +176,14 @@ def _day(span: SpanRow) -> int:
 
 
 def _insert_events(ledger: Ledger, events: Sequence[EventRow]) -> None:
-    ledger.insert(
-        "ledger_event_versions",
-        ["name", "emitter", "seq", "at", "body"],
-        [[e.name, e.emitter, e.seq, e.at_ns, e.body] for e in events],
-    )
+    rows = [{"name": e.name, "emitter": e.emitter, "seq": e.seq, "at": e.at_ns, "body": e.body} for e in events]
+    ledger.insert("ledger_event_versions", rows)
 
 
 def _new_events(ledger: Ledger, events: Sequence[EventRow]) -> list[EventRow]:
     if not events:
         return []
-    seqs = [event.seq for event in events]
-    bounds = {"emitters": sorted({event.emitter for event in events}), "low": min(seqs), "high": max(seqs)}
-    known = {(row["name"], row["emitter"], row["seq"]) for row in ledger.read("known_events", bounds)}
+    known = {(row["name"], row["emitter"], row["seq"]) for row in ledger.read("known_events", looked_for(events))}
     fresh = {(e.name, e.emitter, e.seq): e for e in reversed(events) if (e.name, e.emitter, e.seq) not in known}
     return list(reversed(fresh.values()))
 
@@ -214,11 +210,3 @@ def _new_spans(ledger: Ledger, spans: Sequence[SpanRow]) -> tuple[list[SpanRow],
         elif record and (*place, text_hash(record)) not in taken:
             displaced.append(Candidate(record, f"trace {span.trace_id}"))
     return fresh, displaced
-
-
-def _remember(ledger: Ledger, identity: str, offset: int, prefix_hash: str, path: Path, now: datetime) -> None:
-    ledger.insert(
-        "ingested_file_versions",
-        ["file", "read_offset", "prefix_hash", "path", "at"],
-        [[identity, offset, prefix_hash, str(path), now]],
-    )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from billing.exact.periods import to_ns
 from billing.store.clickhouse import Ledger
@@ -15,20 +15,6 @@ from billing.store.rows import text_hash
 ACCEPTED: Final = "accepted by a later run"
 RELEASED: Final = "released: "
 """How the resolution of a released entry begins; the reason follows."""
-_COLUMNS: Final = (
-    "id",
-    "version",
-    "kind",
-    "at",
-    "event_time",
-    "tenant",
-    "emitter",
-    "seq",
-    "source",
-    "reason",
-    "content",
-    "resolution",
-)
 _MAX_CONTENT: Final = 1 << 20
 
 
@@ -73,37 +59,16 @@ def put(ledger: Ledger, entries: Iterable[Entry], now: datetime) -> int:
     if not by_id:
         return 0
     known = {row["id"] for row in ledger.read("quarantine_known", {"ids": list(by_id)})}
-    return ledger.insert(
-        "quarantine_versions",
-        _COLUMNS,
-        [
-            [
-                key,
-                to_ns(now),
-                e.kind,
-                now,
-                e.event_ns,
-                e.tenant,
-                e.emitter,
-                e.seq,
-                e.source,
-                e.reason,
-                e.content[:_MAX_CONTENT],
-                "",
-            ]
-            for key, e in by_id.items()
-            if key not in known
-        ],
-    )
+    return ledger.insert("quarantine_versions", [_row(key, e, now) for key, e in by_id.items() if key not in known])
 
 
 def resolve(ledger: Ledger, resolutions: Mapping[str, str], now: datetime) -> int:
     """Close open entries by id, each with why; how many were open."""
     rows = ledger.read("quarantine_entries", {"ids": list(resolutions)}) if resolutions else []
+    open_rows = [row for row in rows if not row["resolution"]]
     return ledger.insert(
         "quarantine_versions",
-        _COLUMNS,
-        [[*_next_version(row, to_ns(now)), resolutions[str(row["id"])]] for row in rows if not row["resolution"]],
+        [row | {"version": to_ns(now), "resolution": resolutions[row["id"]]} for row in open_rows],
     )
 
 
@@ -142,12 +107,7 @@ def open_usage(ledger: Ledger) -> list[tuple[str, str, str]]:
     return [(row["id"], row["source"], row["content"]) for row in ledger.read("quarantine_open", {"kind": "usage"})]
 
 
-def _next_version(row: Mapping[str, object], version: int) -> list[object]:
-    return [
-        row["id"],
-        version,
-        *(
-            row[name]
-            for name in ("kind", "at", "event_time_ns", "tenant", "emitter", "seq", "source", "reason", "content")
-        ),
-    ]
+def _row(key: str, entry: Entry, now: datetime) -> dict[str, Any]:
+    row = asdict(entry) | {"id": key, "version": to_ns(now), "at": now, "event_time": entry.event_ns}
+    del row["event_ns"]
+    return row | {"content": entry.content[:_MAX_CONTENT], "resolution": ""}

@@ -36,7 +36,7 @@ def _taken(ledger: Ledger, row: Mapping[str, Any], catalog: Catalog, now: dateti
     """An entry of an event holds its body, its name begins the reason; any other holds its line."""
     if not row["emitter"]:
         return take_again(ledger, row["content"], row["source"], catalog, now)
-    if row["event_time_ns"] is None:
+    if row["event_time"] is None:
         return False
     name = row["reason"].split(" ", 1)[0]
-    return take_event(ledger, EventRow(name, row["emitter"], row["seq"], row["event_time_ns"], row["content"]), now)
+    return take_event(ledger, EventRow(name, row["emitter"], row["seq"], row["event_time"], row["content"]), now)

@@ -20,12 +20,21 @@ from telemetry.engine_time import NotConserved as WindowNotConserved
 from telemetry.errors import LineInvalid
 from telemetry.names import Attr, EventName
 from telemetry.otlp_decode import EventRow, Rejected, SpanRow, json_message, sift
-from telemetry.values import misplaced
+from telemetry.values import Value, misplaced
 
 _OTLP: Final = ('"resourceSpans"', '"resourceLogs"', '"resourceMetrics"', '"resourceProfiles"')
 _OURS: Final = "loraledger"
 """In every line that can matter: the schema of a record, the names of our attributes and events."""
 _BEGINNING: Final = 4096
+_BODIES: Final[dict[str, tuple[type[Value], str | None]]] = {
+    EventName.WINDOW: (MeterWindow, "end_ns"),
+    EventName.LOAD: (AdapterLoad, "start_ns"),
+    EventName.SESSION: (EngineSession, "at_ns"),
+    EventName.COUNTERS: (EngineCounters, None),
+    EventName.RESHARE: (PrefixReshare, "at_ns"),
+    EventName.OPENED: (Opened, "arrival_ns"),
+}
+"""What the bodies of events are, and the instant in them that has to be one."""
 
 
 @dataclass(slots=True)
@@ -130,27 +139,14 @@ def _as_line(record: Any) -> str:
 
 
 def _body_fault(event: EventRow, now_ns: int) -> str | None:
-    match event.name:
-        case EventName.WINDOW:
-            window = MeterWindow.from_json(event.body)
-            window.check()
-            if wrong := misplaced("end_ns", window.end_ns, now_ns):
-                return wrong[0]
-            if not 0 < window.end_ns - window.start_ns <= MINUTE_NS - window.start_ns % MINUTE_NS:
-                return f"window [{window.start_ns}, {window.end_ns}) is not inside one UTC minute"
-        case EventName.LOAD:
-            load = AdapterLoad.from_json(event.body)
-            return next(iter(misplaced("start_ns", load.start_ns, now_ns)), None)
-        case EventName.SESSION:
-            session = EngineSession.from_json(event.body)
-            return next(iter(misplaced("at_ns", session.at_ns, now_ns)), None)
-        case EventName.COUNTERS:
-            EngineCounters.from_json(event.body)
-        case EventName.RESHARE:
-            line = PrefixReshare.from_json(event.body)
-            line.check()
-            return next(iter(misplaced("at_ns", line.at_ns, now_ns)), None)
-        case EventName.OPENED:
-            opened = Opened.from_json(event.body)
-            return next(iter(misplaced("arrival_ns", opened.arrival_ns, now_ns)), None)
+    if event.name not in _BODIES:
+        return None
+    kind, instant = _BODIES[event.name]
+    body = kind.from_json(event.body)
+    if isinstance(body, MeterWindow | PrefixReshare):
+        body.check()
+    if instant and (wrong := misplaced(instant, getattr(body, instant), now_ns)):
+        return wrong[0]
+    if isinstance(body, MeterWindow) and not 0 < body.end_ns - body.start_ns <= MINUTE_NS - body.start_ns % MINUTE_NS:
+        return f"window [{body.start_ns}, {body.end_ns}) is not inside one UTC minute"
     return None

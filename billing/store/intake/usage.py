@@ -15,7 +15,7 @@ from billing.exact.periods import to_ns
 from billing.store.clickhouse import Ledger
 from billing.store.intake import quarantine
 from billing.store.intake.quarantine import Entry
-from billing.store.rows import USAGE_COLUMNS, text_hash, usage_record, usage_row
+from billing.store.rows import looked_for, text_hash, usage_record, usage_row
 from catalog.durations import DAY_NS
 from catalog.model import Catalog
 from telemetry.engine_time import Opened
@@ -76,9 +76,7 @@ def book(ledger: Ledger, candidates: Iterable[Candidate], catalog: Catalog, now:
         else:
             known[record.identity] = record
             fresh[record.identity] = record, text_hash(candidate.text)
-    ledger.insert(
-        "usage_versions", USAGE_COLUMNS, [usage_row(record, text, to_ns(now)) for record, text in fresh.values()]
-    )
+    ledger.insert("usage_versions", [usage_row(record, text, now_ns) for record, text in fresh.values()])
     return Booked(len(fresh), duplicates, quarantine.put(ledger, entries, now))
 
 
@@ -130,10 +128,7 @@ def _ours(ledger: Ledger, candidates: Sequence[Candidate], catalog: Catalog, now
 def _opened(ledger: Ledger, records: Sequence[UsageRecord]) -> list[dict[str, Any]]:
     if not records:
         return []
-    seqs = [record.seq for record in records]
-    emitters = sorted({record.emitter for record in records})
-    asked = {"opened": EventName.OPENED, "emitters": emitters, "low": min(seqs), "high": max(seqs)}
-    return ledger.read("opened_by_identity", asked)
+    return ledger.read("opened_by_identity", {"opened": EventName.OPENED, **looked_for(records)})
 
 
 def _tried(candidate: Candidate) -> UsageRecord | None:
@@ -183,13 +178,9 @@ def retry_usage(ledger: Ledger, catalog: Catalog, now: datetime) -> Booked:
     """Book the records that wait in quarantine and have no fault any more."""
     good = []
     for entry_id, source, content in quarantine.open_usage(ledger):
-        candidate = Candidate(content, source)
-        try:
-            record = _record(candidate)
-            if not faults(record, catalog) and not absurdities(record, to_ns(now)):
-                good.append((entry_id, candidate))
-        except UsageInvalid:
-            continue
+        record = _tried(candidate := Candidate(content, source))
+        if record is not None and not faults(record, catalog) and not absurdities(record, to_ns(now)):
+            good.append((entry_id, candidate))
     result = book(ledger, [candidate for _, candidate in good], catalog, now)
     booked = [entry_id for entry_id, candidate in good if _is_booked(ledger, candidate)]
     quarantine.resolve(ledger, dict.fromkeys(booked, quarantine.ACCEPTED), now)
@@ -212,11 +203,7 @@ def _record(candidate: Candidate) -> UsageRecord:
 def _booked(ledger: Ledger, records: Sequence[UsageRecord]) -> dict[tuple[str, int], UsageRecord]:
     if not records:
         return {}
-    seqs = [record.seq for record in records]
-    rows = ledger.read(
-        "usage_by_identity",
-        {"emitters": sorted({record.emitter for record in records}), "low": min(seqs), "high": max(seqs)},
-    )
+    rows = ledger.read("usage_by_identity", looked_for(records))
     return {(row["emitter"], row["seq"]): usage_record(row) for row in rows}
 
 

@@ -19,16 +19,16 @@ from billing.invoice.invoice import Invoice
 from billing.store import versions
 from billing.store.catalog_history import remember_catalog
 from billing.store.clickhouse import Ledger
-from billing.store.close.accepted import accept_gaps, accepted_gaps, choose
+from billing.store.close.accepted import accept_gaps, choose
 from billing.store.errors import CloseRefused
 from billing.store.finance import month_state, month_window
 from billing.store.intake.quarantine import RELEASED, resolve
 from billing.store.intake.usage import book_lost
 from billing.store.invoice.corrections import corrections_due, outdated_invoices
 from billing.store.invoice.drafting import Desk
-from billing.store.invoice.issuing import BATCH, free_number, issue, issued_invoices
+from billing.store.invoice.issuing import BATCH, accepted_gaps, free_number, issue, issued_invoices
 from billing.store.invoice.printing import Printed, keep_files
-from billing.store.invoice.settling import invoice_row, line_rows, settle
+from billing.store.invoice.settling import DRAFT, invoice_row, line_rows, settle
 from billing.store.invoice.verify import check_books
 from catalog.load import version
 from catalog.model import Catalog
@@ -74,7 +74,7 @@ def write_drafts(ledger: Ledger, month: str, catalog: Catalog, now: datetime, pr
     """
     fresh = _open_drafts(ledger, month, catalog, now)
     invoices = fresh.invoices
-    if ledger.read("period_closed", {"month": month}):
+    if _is_closed(ledger, month):
         invoices = [draft for draft in invoices if charges_something(draft)]
     _replace_drafts(ledger, month, invoices, now)
     papers, faults = _print(invoices, press or Press(), catalog, month)
@@ -104,7 +104,7 @@ def close_month(
     settle(ledger, issued_invoices(ledger, month))
     state = month_state(ledger, month, catalog, now)
     if reasons := refusals(state, to_ns(now), grace_ns):
-        if ledger.read("period_closed", {"month": month}):
+        if _is_closed(ledger, month):
             return Closed(month, issued(ledger, month))
         raise CloseRefused(month, reasons)
     remember_catalog(ledger, catalog, now)
@@ -195,14 +195,18 @@ def _open_drafts(ledger: Ledger, month: str, catalog: Catalog, now: datetime) ->
 def _replace_drafts(ledger: Ledger, month: str, fresh: Sequence[Invoice], now: datetime) -> None:
     key = ("tenant", "billing_month", "kind", "number")
     old_lines, new_lines = (
-        ledger.read("invoice_lines_draft", {"month": month}),
+        ledger.read("invoice_line_rows", {"numbers": [DRAFT], "month": month}),
         [line for draft in fresh for line in line_rows(draft)],
     )
     versions.apply(ledger, "invoice_line_versions", versions.change(old_lines, new_lines, (*key, "line")), to_ns(now))
-    old = ledger.read("invoices_draft", {"month": month})
+    old = ledger.read("invoice_rows", {"numbers": [DRAFT], "month": month})
     versions.apply(
         ledger, "invoice_versions", versions.change(old, [invoice_row(draft, None) for draft in fresh], key), to_ns(now)
     )
+
+
+def _is_closed(ledger: Ledger, month: str) -> bool:
+    return any(row["status"] == "closed" for row in ledger.read("period_known", {"month": month}))
 
 
 def _remember_close(ledger: Ledger, closed: Closed, catalog: Catalog, now: datetime) -> None:
@@ -217,11 +221,9 @@ def _remember_close(ledger: Ledger, closed: Closed, catalog: Catalog, now: datet
         return
     start_ns, end_ns = month_window(month, catalog)
     cost = ledger.read("attributed_cost_window", {"start_ns": start_ns, "end_ns": end_ns})[0]["cost_sum"]
-    ledger.insert(
-        "billing_period_versions",
-        ["billing_month", "version", "status", "closed_at", "catalog_version", "documents", "cost", "currency"],
-        [[month, to_ns(now), status, now, version(catalog), documents, cost, catalog.prices.currency]],
-    )
+    row = {"billing_month": month, "version": to_ns(now), "status": status, "closed_at": now, "documents": documents}
+    row |= {"catalog_version": version(catalog), "cost": cost, "currency": catalog.prices.currency}
+    ledger.insert("billing_period_versions", [row])
 
 
 def _block_row(month: str, block: Block, closed: Closed) -> dict[str, Any]:

@@ -8,14 +8,15 @@ else (rows for finance, postings, files) follows from the chain, and whoever com
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from itertools import chain
 from typing import Any, Final, NamedTuple, TypeVar
 
-from billing.close.acceptance import Acceptance, acceptance_json, read_acceptance
+from billing.close.acceptance import Acceptance, read_acceptance
 from billing.close.month import free_sequence
-from billing.documents.json_file import credit_note_json, invoice_json, read_credit_note, read_invoice
+from billing.documents.json_file import read_credit_note, read_invoice
+from billing.exact.canonical import written
 from billing.invoice.credit import CreditNote
 from billing.invoice.invoice import Invoice
 from billing.store.clickhouse import Ledger
@@ -27,22 +28,11 @@ Chained = Invoice | CreditNote | Acceptance
 """What may stand in the chain."""
 
 _CHAIN: Final = "documents"
-_COLUMNS: Final = (
-    "chain",
-    "position",
-    "kind",
-    "number",
-    "tenant",
-    "billing_month",
-    "issued_at",
-    "document",
-    "hash",
-    "prev_hash",
-)
 BATCH: Final = 500
 """Documents of one block, so that the database never cuts it in two."""
 _TRIES: Final = 20
 _KINDS: Final[dict[type[Any], str]] = {Invoice: "invoice", CreditNote: "credit_note", Acceptance: "acceptance"}
+_READERS: Final[dict[str, Callable[[bytes], Chained]]] = {"invoice": read_invoice, "acceptance": read_acceptance}
 
 
 class Head(NamedTuple):
@@ -60,7 +50,7 @@ class Issued:
     kind: str
     number: str
     tenant: str
-    month: str
+    billing_month: str
     issued_at: datetime
     document: str
     hash: str
@@ -68,20 +58,11 @@ class Issued:
 
     def read(self) -> Chained:
         """The document, of whatever kind; the error of that kind when it was tampered with."""
-        readers: dict[str, Callable[[], Chained]] = {"invoice": self.invoice, "acceptance": self.acceptance}
-        return readers.get(self.kind, self.credit_note)()
+        return _READERS.get(self.kind, read_credit_note)(self.document.encode())
 
     def invoice(self) -> Invoice:
         """The invoice, as it was sent; InvoiceInvalid when it was tampered with."""
         return read_invoice(self.document.encode())
-
-    def acceptance(self) -> Acceptance:
-        """The accepted gap; AcceptanceInvalid when it was tampered with."""
-        return read_acceptance(self.document.encode())
-
-    def credit_note(self) -> CreditNote:
-        """The credit note, as it was sent; CreditInvalid when it was tampered with."""
-        return read_credit_note(self.document.encode())
 
 
 def issue(ledger: Ledger, make: Callable[[], Sequence[Document]], now: datetime) -> list[Document]:
@@ -106,25 +87,29 @@ def free_number(ledger: Ledger, series: str, year: int) -> int:
 
 def issued_invoices(ledger: Ledger, month: str = "", tenant: str = "") -> list[Issued]:
     """Issued invoices of a billing month or all, of a tenant or all, in the order of issue."""
-    return _issued(ledger.read("issued_invoices", {"month": month, "tenant": tenant}))
+    return _issued(ledger, kind="invoice", month=month, tenant=tenant)
 
 
 def issued_credit_notes(ledger: Ledger, tenant: str) -> list[CreditNote]:
     """A tenant's credit notes in the order of issue."""
-    return [one.credit_note() for one in _issued(ledger.read("issued_credit_notes", {"tenant": tenant}))]
+    return [read_credit_note(one.document.encode()) for one in _issued(ledger, kind="credit_note", tenant=tenant)]
+
+
+def accepted_gaps(ledger: Ledger, month: str = "") -> list[Acceptance]:
+    """Accepted gaps, in the order of acceptance: those of one month's close, or all."""
+    return [read_acceptance(one.document.encode()) for one in _issued(ledger, kind="acceptance", month=month)]
 
 
 def issued_document(ledger: Ledger, number: str) -> Issued:
     """The document of a number; DocumentMissing."""
-    found = _issued(ledger.read("issued_number", {"number": number}))
-    if not found:
+    if not number or not (found := _issued(ledger, number=number)):
         raise DocumentMissing(number)
     return found[0]
 
 
 def chain_pages(ledger: Ledger, after: int) -> Iterator[list[Issued]]:
     """What was issued behind a place, some hundred documents at a time, in the order of their places."""
-    while page := _issued(ledger.read("issued_chain", {"after": after})):
+    while page := [Issued(**row) for row in ledger.read("issued_chain", {"after": after})]:
         yield page
         after = page[-1].position
 
@@ -136,12 +121,7 @@ def chain_after(ledger: Ledger, position: int) -> Iterator[Issued]:
 
 def document_text(document: Chained) -> str:
     """The document as it stands in the chain."""
-    match document:
-        case Invoice():
-            return invoice_json(document).decode()
-        case CreditNote():
-            return credit_note_json(document).decode()
-    return acceptance_json(document).decode()
+    return written(document).decode()
 
 
 def head(ledger: Ledger) -> Head:
@@ -156,35 +136,22 @@ def link(previous: str, number: str, document: str) -> str:
 
 
 def _append(ledger: Ledger, place: Head, documents: Sequence[Chained], now: datetime) -> bool:
-    rows = list(_rows(place, documents, now))
-    ledger.insert("issued_documents", _COLUMNS, rows, once=f"{_CHAIN}:{place.position + 1}")
+    placed = list(_placed(place, documents, now))
+    rows = [asdict(one) | {"chain": _CHAIN} for one in placed]
+    ledger.insert("issued_documents", rows, once=f"{_CHAIN}:{place.position + 1}")
     stands = ledger.read("issued_place", {"position": place.position + 1})
-    return [row["hash"] for row in stands] == [rows[0][_COLUMNS.index("hash")]]
+    return [row["hash"] for row in stands] == [placed[0].hash]
 
 
-def _rows(place: Head, documents: Sequence[Chained], now: datetime) -> Iterator[list[Any]]:
+def _placed(place: Head, documents: Sequence[Chained], now: datetime) -> Iterator[Issued]:
     previous = place.hash
     for position, document in enumerate(documents, start=place.position + 1):
-        text = document_text(document)
-        number = document.number or ""
+        kind, text, number = _KINDS[type(document)], document_text(document), document.number or ""
         linked = link(previous, number, text)
-        kind = _KINDS[type(document)]
-        yield [_CHAIN, position, kind, number, document.tenant, document.month, now, text, linked, previous]
+        yield Issued(position, kind, number, document.tenant, document.month, now, text, linked, previous)
         previous = linked
 
 
-def _issued(rows: Sequence[dict[str, Any]]) -> list[Issued]:
-    return [
-        Issued(
-            row["position"],
-            row["kind"],
-            row["number"],
-            row["tenant"],
-            row["billing_month"],
-            row["issued_at"],
-            row["document"],
-            row["hash"],
-            row["prev_hash"],
-        )
-        for row in rows
-    ]
+def _issued(ledger: Ledger, kind: str = "", month: str = "", tenant: str = "", number: str = "") -> list[Issued]:
+    asked = {"kind": kind, "month": month, "tenant": tenant, "number": number}
+    return [Issued(**row) for row in ledger.read("issued", asked)]

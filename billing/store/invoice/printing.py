@@ -18,8 +18,6 @@ from billing.store.clickhouse import Ledger
 from billing.store.invoice.issuing import document_text
 from billing.store.rows import text_hash
 
-_COLUMNS: Final = ("number", "document_hash", "form", "content", "content_hash", "made_at")
-
 
 @dataclass(frozen=True, slots=True)
 class Printed:
@@ -39,15 +37,20 @@ def keep_files(ledger: Ledger, papers: Sequence[Paper], now: datetime) -> int:
     asked = {"document_hashes": list(hashes)}
     known = {row["document_hash"] for row in ledger.read("document_files_known", asked)} if hashes else set()
     rows = [
-        [paper.document.number, digest, form, base64.b64encode(data).decode(), hashlib.sha256(data).hexdigest(), now]
+        {
+            "number": paper.document.number,
+            "document_hash": digest,
+            "form": form,
+            "content": base64.b64encode(data).decode(),
+            "content_hash": hashlib.sha256(data).hexdigest(),
+            "made_at": now,
+        }
         for digest, paper in hashes.items()
         if digest not in known
         for form, data in paper.files.items()
     ]
     step = _BLOCK * len(FORMS)
-    return sum(
-        ledger.insert("document_file_versions", _COLUMNS, rows[at : at + step]) for at in range(0, len(rows), step)
-    )
+    return sum(ledger.insert("document_file_versions", rows[at : at + step]) for at in range(0, len(rows), step))
 
 
 def file_faults(document: str, kept: Sequence[Mapping[str, str]]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from billing.documents.json_file import invoice_json
+from billing.exact.canonical import written
 from billing.exact.periods import to_ns
 from billing.invoice.invoice import Invoice
 from billing.store.clickhouse import Ledger
@@ -13,11 +13,15 @@ from billing.store.invoice.issuing import Issued
 from billing.store.invoice.postings import post
 
 _KIND: Final = "invoice"
+_LINE: Final = ("description", "quantity", "unit", "unit_price", "exact", "amount")
+"""Fields of Line whose column has the same name."""
+DRAFT: Final = ""
+"""What stands in the place of a draft's number."""
 
 
 def settle(ledger: Ledger, documents: Sequence[Issued]) -> None:
     """Write what follows from issued invoices and is not there yet: rows for finance, lines first, and postings."""
-    months = {one.month for one in documents}
+    months = {one.billing_month for one in documents}
 
     def missing(query: str) -> list[Issued]:
         there = {row["number"] for month in months for row in ledger.read(query, {"month": month})}
@@ -30,9 +34,7 @@ def settle(ledger: Ledger, documents: Sequence[Issued]) -> None:
         ),
         ("invoice_versions", [(one, invoice_row(one.invoice(), one)) for one in missing("invoice_copies")]),
     ):
-        columns = list(rows[0][1]) if rows else []
-        block = [[*row.values(), to_ns(one.issued_at), 0] for one, row in rows]
-        ledger.insert(table, [*columns, "version", "deleted"], block)
+        ledger.insert(table, [{**row, "version": to_ns(one.issued_at), "deleted": 0} for one, row in rows])
     post(ledger)
 
 
@@ -49,7 +51,7 @@ def invoice_row(invoice: Invoice, place: Issued | None) -> dict[str, Any]:
         "net": invoice.net,
         "tax": invoice.tax,
         "gross": invoice.gross,
-        "document": place.document if place else invoice_json(invoice).decode(),
+        "document": place.document if place else written(invoice).decode(),
         "hash": place.hash if place else "",
         "prev_hash": place.prev_hash if place else "",
     }
@@ -65,12 +67,7 @@ def line_rows(invoice: Invoice) -> list[dict[str, Any]]:
             "number": invoice.number or "",
             "line": line.position,
             "item": line.kind.value,
-            "description": line.description,
-            "quantity": line.quantity,
-            "unit": line.unit,
-            "unit_price": line.unit_price,
-            "exact": line.exact,
-            "amount": line.amount,
+            **{name: getattr(line, name) for name in _LINE},
             "currency": invoice.currency,
         }
         for line in invoice.lines

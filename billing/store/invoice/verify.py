@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final
 
-from billing.close.postings import FIRST, Posting, balance, document_postings, owed, posting_faults
+from billing.close.postings import FIRST, balance, document_postings, owed, posting_faults
 from billing.errors import BillingError
 from billing.exact.money import round_currency, total, trimmed
 from billing.invoice.invoice import Invoice
 from billing.store.clickhouse import Ledger
 from billing.store.errors import BooksBroken
 from billing.store.invoice.issuing import Chained, Head, Issued, chain_pages, head, link
+from billing.store.invoice.postings import as_posting
 from billing.store.invoice.printing import file_faults
 from billing.store.invoice.settling import invoice_row, line_rows
 
@@ -108,10 +109,10 @@ class _Walk:
     faults: list[Fault] = field(default_factory=list)
 
     def page(self, page: Sequence[Issued]) -> None:
-        asked = {"numbers": [one.number for one in page]}
-        copies = _by_number(self.ledger.read("invoice_rows_of", asked))
-        lines = _by_number(self.ledger.read("invoice_line_rows_of", asked))
-        postings = _by_number(self.ledger.read("postings_of", asked))
+        asked = {"numbers": [one.number for one in page], "month": "", "tenant": ""}
+        copies = _by_number(self.ledger.read("invoice_rows", asked))
+        lines = _by_number(self.ledger.read("invoice_line_rows", asked))
+        postings = _by_number(self.ledger.read("postings", asked), "document")
         files = _by_number(self.ledger.read("document_hashes_of", asked) if self.with_files else [])
         for one in page:
             broken, document = list(self.link(one)), None
@@ -140,7 +141,7 @@ class _Walk:
             yield "its text, number or hash was changed after it was issued"
 
     def post(self, one: Issued, document: Chained | None, rows: Sequence[Row]) -> None:
-        stored = [Posting(**{name: row[name] for name in Posting.__slots__}) for row in rows]
+        stored = [as_posting(row) for row in rows]
         if not stored and one.position > self.posted:
             self.note(one, ["it is not posted yet"], UNWRITTEN, unwritten=True)
             return
@@ -173,16 +174,16 @@ class _Walk:
             self.faults.append(Fault(one.number, "; ".join(broken), advice, unwritten))
 
 
-def _by_number(rows: Sequence[Row]) -> defaultdict[str, list[Row]]:
+def _by_number(rows: Sequence[Row], column: str = "number") -> defaultdict[str, list[Row]]:
     found: defaultdict[str, list[Row]] = defaultdict(list)
     for row in rows:
-        found[row["number"]].append(row)
+        found[row[column]].append(row)
     return found
 
 
 def _other_columns(one: Issued, document: Chained) -> list[str]:
     """The columns beside the text, which the link does not cover."""
-    said = {"number": one.number, "tenant": one.tenant, "month": one.month, "issued_on": one.issued_at.date()}
+    said = {"number": one.number, "tenant": one.tenant, "month": one.billing_month, "issued_on": one.issued_at.date()}
     return [
         f"its place says {name} {value}, the document {stated}"
         for name, value in said.items()

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from billing.cost.attempts import Life
-from billing.cost.engine_minutes import Extent, MeasuredMinute, Session, engine_minutes, lives, rentals
-from billing.cost.facts import NotConserved
+from billing.cost.engine_minutes import Extent, Session, engine_minutes, lives, rentals
+from billing.cost.facts import MeasuredMinute, NotConserved
 from billing.errors import EngineHourInvalid
 from catalog.durations import MINUTE_NS
 from catalog.load import parse

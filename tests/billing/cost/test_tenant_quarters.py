@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from billing.cost.facts import TenantQuarter
-from billing.cost.tenant_quarters import Part, QuarterKey, merge, without_engine_time
+from billing.cost.facts import QuarterKey, TenantQuarter
+from billing.cost.tenant_quarters import Part, merge, without_engine_time
 
 KEY = QuarterKey("t", "base", "e", "ok", 0)
 

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from pypdf import PdfReader
 
-from billing.documents.json_file import invoice_json
 from billing.documents.pdf import invoice_pdf
 from billing.documents.press import Press
 from billing.errors import DocumentFailed
+from billing.exact.canonical import written
 from billing.invoice.invoice import Invoice
 
 _RENDER = """
@@ -44,7 +44,7 @@ def test_the_same_invoice_gives_the_same_bytes(cost_plus: Invoice, per_token: In
 def test_another_process_in_another_zone_and_language_gives_the_same_bytes(cost_plus: Invoice) -> None:
     environ = os.environ | {"TZ": "Pacific/Kiritimati", "LC_ALL": "C", "SOURCE_DATE_EPOCH": "1", "PYTHONHASHSEED": "7"}
     there = subprocess.run(
-        [sys.executable, "-c", _RENDER], input=invoice_json(cost_plus), env=environ, check=True, capture_output=True
+        [sys.executable, "-c", _RENDER], input=written(cost_plus), env=environ, check=True, capture_output=True
     )
     assert there.stdout.decode().strip() == hashlib.sha256(invoice_pdf(cost_plus)).hexdigest()
 

@@ -58,10 +58,10 @@ def attempts_of(rows: list[TenantCost], weights: list[int]) -> list[AttemptQuart
         for index in range(len(weights)):
             parts.append(
                 AttemptQuarter(
-                    AttemptId("gw", index, f"req-{index}"), quarter.adapter, quarter.engine, quarter.status, quarter.start_ns,
-                    **{name: dealt[index] for name, dealt in numbers.items()},
+                    AttemptId("gw", index, f"req-{index}"),
+                    replace(quarter, **{name: dealt[index] for name, dealt in numbers.items()}),  # type: ignore[arg-type]
                 )
-            )  # fmt: skip
+            )
     return parts
 
 
@@ -159,9 +159,11 @@ def test_rows_and_attempts_of_somebody_else_are_refused(cost_plus: Invoice, engi
     rows = own_rows(engine_hours, "clinic")
     with pytest.raises(ExplanationInvalid, match="a row belongs to shop"):
         explain_invoice(cost_plus, own_rows(engine_hours, "shop"), [])
-    stray = replace(attempts_of(rows, [1])[0], start_ns=0)
+    attempt, quarter = attempts_of(rows, [1])[0]
+    stray = AttemptQuarter(attempt, replace(quarter, start_ns=0))
     with pytest.raises(ExplanationInvalid, match="could not explain attempt req-0: there is no cost row"):
         explain_invoice(cost_plus, rows, [stray])
     long = attempts_of(rows, [1])
+    more = replace(long[0].quarter, base_ns=long[0].quarter.base_ns + 1)
     with pytest.raises(ExplanationInvalid, match="could not explain base_ns"):
-        explain_invoice(cost_plus, rows, [replace(long[0], base_ns=long[0].base_ns + 1), *long[1:]])
+        explain_invoice(cost_plus, rows, [long[0]._replace(quarter=more), *long[1:]])

@@ -19,7 +19,7 @@ from billing.store.intake.usage import book_spans
 from catalog.model import Catalog
 from telemetry.engine_time import EngineSession, SessionEvent
 from telemetry.names import Attr, EventName
-from telemetry.otlp_decode import COLUMNS, parse_line
+from telemetry.otlp_decode import parse_line
 from telemetry.otlp_encode import event_line, span_line
 from telemetry.usage import Slice, Status, UsageRecord
 
@@ -167,7 +167,7 @@ def test_a_forged_record_in_a_collectors_table_neither_bills_nor_blocks(
         parse_line(span_line(f"{i + 1:032x}", "cd" * 8, "", "x", t0, t0 + 1, {Attr.USAGE_RECORD: text}, {})).spans[0]
         for i, text in enumerate(forged)
     ]
-    ledger.insert("otel_traces", COLUMNS, [list(row.as_row().values()) for row in rows])
+    ledger.insert("otel_traces", [row.as_row() for row in rows])
     ingest(ledger, [traffic.write(tmp_path / "spool")], example, now)
     booked = book_spans(ledger, t0, to_ns(now), example, now)
     assert (booked.records, booked.quarantined, booked.foreign) == (1, 0, len(forged))

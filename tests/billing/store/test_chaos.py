@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from billing.documents.json_file import read_credit_note
 from billing.documents.pdf import credit_note_pdf, invoice_pdf
 from billing.store.catalog_history import remember_catalog
 from billing.store.clickhouse import Ledger
@@ -52,14 +53,14 @@ class Mortal(Ledger):
     last: int
     written: int
 
-    def insert(self, table: str, columns: Any, rows: Any, *, once: str | None = None) -> int:
+    def insert(self, table: str, rows: Any, *, once: str | None = None) -> int:
         block = list(rows)
         if not block:
             return 0
         if self.written >= self.last:
             raise Killed(table)
         self.written += 1
-        return super().insert(table, columns, block, once=once)
+        return super().insert(table, block, once=once)
 
     def execute(self, statement: str, what: str) -> None:
         raise AssertionError(f"{what}: no life writes but by inserts")
@@ -116,7 +117,9 @@ def traces(ledger: Ledger) -> dict[str, object]:
     """All that anybody can see: every table, and the documents as files."""
     rows: dict[str, object] = {table: ledger.ask(f"SELECT * FROM {table} ORDER BY ALL").rows for table in TABLES}
     documents = {
-        one.number: invoice_pdf(one.invoice()) if one.kind == "invoice" else credit_note_pdf(one.credit_note())
+        one.number: invoice_pdf(one.invoice())
+        if one.kind == "invoice"
+        else credit_note_pdf(read_credit_note(one.document.encode()))
         for one in chain_after(ledger, 0)
     }
     return rows | {"pdf": documents, "broken": verify(ledger, files=True).faults}

@@ -102,7 +102,8 @@ def test_money_and_nanoseconds_go_in_and_out_to_the_last_digit(shared_ledger: Le
         ],
         [Decimal("-0.000000000000000001"), Decimal(1), 1, 1_790_000_000_123_456_789, -(2**63)],
     ]
-    assert shared_ledger.insert("exact", ["d", "q", "at", "maybe", "n"], rows) == 2
+    names = ("d", "q", "at", "maybe", "n")
+    assert shared_ledger.insert("exact", [dict(zip(names, row, strict=True)) for row in rows]) == 2
     found = shared_ledger.ask(
         "SELECT d, q, toUnixTimestamp64Nano(at), if(maybe IS NULL, NULL, toUnixTimestamp64Nano(assumeNotNull(maybe))), n FROM exact ORDER BY n DESC"
     )

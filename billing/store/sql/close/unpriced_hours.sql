@@ -1,6 +1,7 @@
 -- Engine-hours that were rented and have no cost rows.
 SELECT
-    engine, toStartOfHour(minute) AS hour, gpu_type, toUnixTimestamp64Nano(toDateTime64(hour, 9, 'UTC')) AS hour_ns, sum(rented_ns * gpu_count) AS gpu_ns
+    engine, toStartOfHour(minute) AS hour, gpu_type, toUnixTimestamp64Nano(toDateTime64(hour, 9, 'UTC')) AS hour_ns,
+    sum(rented_ns) AS rented, sum(rented_ns * gpu_count) AS gpu_ns
 FROM engine_time
 WHERE minute >= fromUnixTimestamp64Nano({start_ns:Int64}, 'UTC') AND minute < fromUnixTimestamp64Nano({end_ns:Int64}, 'UTC')
     AND (engine, toStartOfHour(minute)) NOT IN (SELECT engine, hour FROM engine_cost)

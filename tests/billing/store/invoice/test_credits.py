@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from billing.close.postings import owed
-from billing.documents.json_file import invoice_json
 from billing.errors import CreditInvalid
+from billing.exact.canonical import written
 from billing.invoice.credit import Reason
 from billing.invoice.explain import explain_request
 from billing.invoice.plans import ChargeKind
@@ -87,7 +87,7 @@ def check_books(ledger: Ledger) -> None:
 def test_a_price_that_was_too_high_is_proposed_credited_once_and_stands_in_the_ledger(
     october: Ledger, example: Catalog, now: datetime
 ) -> None:
-    before = [invoice_json(invoice) for invoice in issued(october, "2026-10")]
+    before = [written(invoice) for invoice in issued(october, "2026-10")]
     assert compare(october, "LL-2026-0001", example, now).outcome == "none"
     cheaper = repriced(example, "0.5")
     write_tenant_cost(october, *month_window("2026-10", cheaper), cheaper, DECEMBER)
@@ -100,7 +100,7 @@ def test_a_price_that_was_too_high_is_proposed_credited_once_and_stands_in_the_l
     (note,) = issue_proposed(october, "LL-2026-0001", cheaper, DECEMBER, "price_corrected", "The old price was wrong.")
     assert (note.number, note.net, note.invoice, note.price_book) == ("CN-2026-0001", D("0.25"), "LL-2026-0001", example.prices.version)  # fmt: skip
     assert issue_proposed(october, "LL-2026-0001", cheaper, DECEMBER, "price_corrected") == []
-    assert [invoice_json(invoice) for invoice in issued(october, "2026-10")] == before
+    assert [written(invoice) for invoice in issued(october, "2026-10")] == before
     assert standing(october)["bank"] == D("0.25") == compare(october, "LL-2026-0001", cheaper, DECEMBER).known.net
     assert october.ask("SELECT number, invoice, reason, net FROM credit_notes").rows == [("CN-2026-0001", "LL-2026-0001", "price_corrected", D("0.25"))]  # fmt: skip
     assert october.ask("SELECT invoice_line, sum(amount) FROM credit_note_lines GROUP BY 1 HAVING sum(amount) != 0").rows != []  # fmt: skip

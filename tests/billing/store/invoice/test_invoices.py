@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from billing.documents.json_file import invoice_json
+from billing.exact.canonical import written
 from billing.store.clickhouse import Ledger
 from billing.store.cost.engine_time import write_engine_time
 from billing.store.cost.tenant_cost import write_tenant_cost
@@ -69,7 +69,7 @@ def test_a_closed_month_is_numbered_without_gaps_chained_and_never_changes(
     rows = october.ask("SELECT * FROM invoices ORDER BY number").rows
 
     again = issue_month(october, MONTH, example, now + timedelta(days=1))
-    assert [invoice_json(invoice) for invoice in again] == [invoice_json(invoice) for invoice in made]
+    assert [written(invoice) for invoice in again] == [written(invoice) for invoice in made]
     assert october.ask("SELECT * FROM invoices ORDER BY number").rows == rows
 
     traffic.session(SessionEvent.STARTED, ns(2026, 11, 3, 10))

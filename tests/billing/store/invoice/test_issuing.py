@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from billing.documents.json_file import invoice_json
+from billing.exact.canonical import written
 from billing.invoice.invoice import Invoice
 from billing.store.clickhouse import Ledger
 from billing.store.cost.engine_time import write_engine_time
@@ -127,8 +127,8 @@ def test_who_comes_second_takes_what_is_left(
     assert {invoice.cutoff - now for invoice in october} == {timedelta(seconds=0 if rival == "2026-09" else 1)}
     september = issue_month(ledger, "2026-09", example, now)
     check_whole(ledger, [*september, *october])
-    before = [invoice_json(invoice) for invoice in october]
-    assert [invoice_json(invoice) for invoice in issue_month(ledger, "2026-10", example, now)] == before
+    before = [written(invoice) for invoice in october]
+    assert [written(invoice) for invoice in issue_month(ledger, "2026-10", example, now)] == before
 
 
 def test_a_chain_whose_next_place_was_emptied_is_said(
