@@ -18,7 +18,7 @@ from billing.documents.press import Press
 from billing.errors import BillingError
 from billing.exact.periods import BillingMonth, to_ns
 from billing.store.clickhouse import Ledger
-from billing.store.close.counters import engine_gaps
+from billing.store.close.gaps import engine_gaps
 from billing.store.cost.derivations import behind, unseen
 from billing.store.finance import month_state, month_window, reconciliation, system_causes
 from billing.store.intake.ingest import IngestReport, ingest

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from billing.store.close.counters import unexplained
-from billing.store.close.gaps import stream_gaps
+from billing.store.close.gaps import stream_gaps, unexplained
 from billing.store.finance import reconciliation, waiting
 from catalog.months import to_datetime
 from pipelines.work import Window, Work

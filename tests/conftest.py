@@ -23,7 +23,7 @@ from billing.store.intake.ingest import ingest
 from billing.store.intake.usage import book_lost, book_spans
 from billing.store.invoice.invoices import issue_month, issued
 from billing.store.invoice.issuing import issue
-from billing.store.invoice.postings import post
+from billing.store.invoice.settling import post
 from billing.store.migrate import migrate
 from catalog.durations import MINUTE_NS, QUARTER_NS, SECOND_NS
 from catalog.load import load

@@ -150,12 +150,13 @@ def _odd(due: Posting | None, found: Posting | None) -> str:
     if due is None or found is None:
         return "is missing" if due else "does not follow from the document"
     pairs = ((field.name, getattr(found, field.name), getattr(due, field.name)) for field in fields(Posting))
-    said = [f"{name} {_plain(was)}, not {_plain(wanted)}" for name, was, wanted in pairs if was != wanted]
+    said = [f"{name} {stated(was)}, not {stated(wanted)}" for name, was, wanted in pairs if was != wanted]
     values = [one for one in said if not one.startswith(("hash", "previous_hash"))]
     return f"says {', '.join(values)}" if values else "is not linked to the posting before it"
 
 
-def _plain(value: object) -> str:
+def stated(value: object) -> str:
+    """A value as a fault says it: equal amounts are written equally."""
     return f"{trimmed(value):f}" if isinstance(value, Decimal) else str(value)
 
 

@@ -151,7 +151,9 @@ def price_engine_hour(
     first = _one_engine_hour(minutes, quarters)
     for minute in minutes:
         minute.check()
-    _check_conserved(minutes, quarters)
+    for what, missing_ns in _missing(minutes, quarters):
+        if missing_ns:
+            raise NotConserved(what, missing_ns)
     owner_ns = {owner: sum(getattr(minute, f"{owner}_ns") for minute in minutes) for owner in NO_TENANTS}
     parts: dict[tuple[int, str], int] = {}
     for index, row in enumerate(quarters):
@@ -219,34 +221,21 @@ def _one_engine_hour(minutes: Sequence[EngineMinute], quarters: Sequence[TenantQ
     first = minutes[0]
     hour = hour_start(first.start_ns)
     where = f"could not price engine {first.engine}, hour {hour}"
+    own = first.engine, hour, first.gpu_type, first.gpu_count
     for minute in minutes:
-        if (minute.engine, hour_start(minute.start_ns), minute.gpu_type, minute.gpu_count) != (
-            first.engine,
-            hour,
-            first.gpu_type,
-            first.gpu_count,
-        ):
+        if (minute.engine, hour_start(minute.start_ns), minute.gpu_type, minute.gpu_count) != own:
             raise EngineHourInvalid(
                 f"{where}: minute {minute.start_ns} of {minute.engine} ({minute.gpu_count} x {minute.gpu_type}) is not of that hour and hardware"
             )
     if repeated := [start for start, count in Counter(minute.start_ns for minute in minutes).items() if count > 1]:
         raise EngineHourInvalid(f"{where}: minute {repeated[0]} is there twice")
     for row in quarters:
-        if (
-            row.engine != first.engine
-            or not hour <= row.start_ns < hour + HOUR_NS
-            or row.start_ns != quarter_start(row.start_ns)
-        ):
+        in_hour = hour <= row.start_ns < hour + HOUR_NS and row.start_ns == quarter_start(row.start_ns)
+        if row.engine != first.engine or not in_hour:
             raise EngineHourInvalid(
                 f"{where}: a row of tenant {row.tenant} on {row.engine} starts at {row.start_ns}, not at a quarter of that hour"
             )
     return first
-
-
-def _check_conserved(minutes: Sequence[EngineMinute], quarters: Sequence[TenantQuarter]) -> None:
-    for what, missing_ns in _missing(minutes, quarters):
-        if missing_ns:
-            raise NotConserved(what, missing_ns)
 
 
 def _missing(minutes: Sequence[EngineMinute], quarters: Sequence[TenantQuarter]) -> Iterator[tuple[str, int]]:

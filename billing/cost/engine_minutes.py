@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from billing.cost.attempts import Life
 from billing.cost.facts import EngineMinute, MeasuredMinute, NotConserved
@@ -52,16 +52,10 @@ def lives(sessions: Iterable[Session], extents: Iterable[Extent], catalog: Catal
         )
     ordered = sorted(runs.values(), key=lambda s: (s.engine, s.first_ns, s.session))
     newest = {run.engine: run for run in ordered}
+    over = [run.stopped or run is not newest[run.engine] for run in ordered]
     return [
-        Life(
-            run.engine,
-            run.first_ns,
-            run.last_ns,
-            run.stopped or run is not newest[run.engine],
-            run.gpu_type,
-            run.gpu_count,
-        )
-        for run in ordered
+        Life(run.engine, run.first_ns, run.last_ns, ended, run.gpu_type, run.gpu_count)
+        for run, ended in zip(ordered, over, strict=True)
     ]
 
 
@@ -73,18 +67,11 @@ def rentals(runs: Iterable[Life], catalog: Catalog, end_ns: int) -> list[Life]:
     fixed = {e.id: e for e in catalog.engines if e.rented != "on_demand"}
     paid = [run for run in runs if run.engine not in fixed]
     for engine in fixed.values():
+        hardware = engine.gpu_type, engine.gpu_count
         for interval in engine.rented if engine.rented != "on_demand" else ():
+            over = interval.until is not None
             until_ns = end_ns if interval.until is None else to_ns(interval.until)
-            paid.append(
-                Life(
-                    engine.id,
-                    to_ns(interval.start),
-                    until_ns,
-                    interval.until is not None,
-                    engine.gpu_type,
-                    engine.gpu_count,
-                )
-            )
+            paid.append(Life(engine.id, to_ns(interval.start), until_ns, over, *hardware))
     return paid
 
 
@@ -125,20 +112,7 @@ def _minute(
         raise NotConserved(
             f"engine {engine}, minute {minute_ns}: {wall_ns} ns measured, {rented_ns} ns rented", rented_ns - wall_ns
         )
-    return EngineMinute(
-        engine=engine,
-        start_ns=minute_ns,
-        wall_ns=wall_ns,
-        idle_ns=seen.idle_ns,
-        tenants_ns=seen.tenants_ns,
-        cold_ns=seen.cold_ns,
-        recompute_ns=seen.recompute_ns,
-        system_ns=seen.system_ns,
-        unattributed_ns=seen.unattributed_ns,
-        down_ns=rented_ns - wall_ns,
-        gpu_type=hardware[0],
-        gpu_count=hardware[1],
-    )
+    return EngineMinute(**asdict(seen), down_ns=rented_ns - wall_ns, gpu_type=hardware[0], gpu_count=hardware[1])
 
 
 def _by_minute(start_ns: int, end_ns: int) -> Iterator[tuple[int, int]]:

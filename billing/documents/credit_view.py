@@ -6,11 +6,10 @@ from typing import Any
 
 from billing.documents.formats import breakable, day, instant, money, month, short_day, unit_price
 from billing.documents.line_view import price_text, quantity_text
-from billing.documents.view import accounted_tax, footer, party_view, rate_text
+from billing.documents.view import dated_rate, footer, party_view, rate_text, totals
 from billing.documents.wording import REASONS
 from billing.exact.money import negated
 from billing.invoice.credit import CreditLine, CreditNote
-from billing.invoice.lines import percent
 
 
 def credit_note_view(note: CreditNote) -> dict[str, Any]:
@@ -36,14 +35,7 @@ def credit_note_view(note: CreditNote) -> dict[str, Any]:
         },
         "reason": {"what": REASONS[note.reason], "explanation": note.explanation},
         "lines": [_line(line, note) for line in note.lines],
-        "totals": [
-            ["Net amount credited", money(note.net, note.currency)],
-            *(
-                [f"Tax {percent(g.rate)} on {money(g.base, note.currency)}", money(g.amount, note.currency)]
-                for g in note.taxes
-            ),
-            *accounted_tax(note),
-        ],
+        "totals": totals(note, "Net amount credited"),
         "total": [f"Total credited, {note.currency}", money(note.gross, note.currency)],
         "balance": {
             "head": f"Invoice {note.invoice}",
@@ -110,11 +102,7 @@ def _provenance(note: CreditNote) -> list[list[str]]:
     rows = [
         ["Facts known up to", instant(note.cutoff)],
         ["Price book", note.price_book],
-        *(
-            [["Exchange rate", f"{rate_text(note.exchange)}, {note.exchange.source}, {day(note.exchange.day)}"]]
-            if note.exchange
-            else []
-        ),
+        *([["Exchange rate", dated_rate(note.exchange)]] if note.exchange else []),
         ["Invoice SHA-256", note.invoice_hash],
     ]
     rows += [["Ledger SHA-256", note.ledger_hash]] if note.ledger_hash else []

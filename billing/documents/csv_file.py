@@ -27,22 +27,21 @@ Cell = str | int | Decimal | None
 Row = dict[str, Cell]
 
 
-def invoice_csv(invoice: Invoice) -> bytes:
+def document_csv(document: Invoice | CreditNote) -> bytes:
     """RFC 4180, UTF-8, one header row; decimals with a dot and no thousands separator, empty where nothing applies.
 
-    `record` says what a row is: `line`, `tax`, `net`, `gross`, `due`, `statement`, `adapter` or `status`. Only `line`
-    rows sum to the net amount. `amount` is in `currency`, unit prices, exact amounts and costs are in `price_currency`.
-    Text that a spreadsheet would run as a formula gets a leading apostrophe.
+    `record` says what a row is: `line`, `tax`, `net`, `gross`, `due`, `statement`, `adapter` or `status`; of a credit note
+    `line`, `tax`, `net`, `gross` or `remaining`, and its `line` is the invoice's line. Only `line` rows sum to the net
+    amount. `amount` is in `currency`, unit prices, exact amounts and costs are in `price_currency`. Text that a spreadsheet
+    would run as a formula gets a leading apostrophe.
     """
-    common = {"invoice": invoice.number} | _own(invoice, ("state", "tenant", "month", "currency", "price_currency"))
-    return _written(_COLUMNS, common, _rows(invoice))
-
-
-def credit_note_csv(note: CreditNote) -> bytes:
-    """In the form of `invoice_csv`: `record` is `line`, `tax`, `net`, `gross` or `remaining`; `line` is the invoice's line."""
-    common = _own(note, ("state", "tenant", "month", "currency", "invoice", "reason"))
-    common |= {"credit_note": note.number, "invoice_date": note.invoice_issued_on.isoformat()}
-    return _written(_CREDIT_COLUMNS, common, _credit_rows(note))
+    common = _own(document, ("state", "tenant", "month", "currency"))
+    if isinstance(document, Invoice):
+        common |= {"invoice": document.number, "price_currency": document.price_currency}
+        return _written(_COLUMNS, common, _rows(document))
+    common |= {"credit_note": document.number, "invoice": document.invoice, "reason": document.reason}
+    common |= {"invoice_date": document.invoice_issued_on.isoformat()}
+    return _written(_CREDIT_COLUMNS, common, _credit_rows(document))
 
 
 def _written(columns: Sequence[str], common: Row, rows: Iterable[Row]) -> bytes:

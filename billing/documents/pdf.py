@@ -19,29 +19,25 @@ from billing.documents.text_faults import unshown
 from billing.documents.view import invoice_view
 from billing.documents.xmp import mark_factur_x
 from billing.errors import DocumentFailed
-from billing.invoice.credit import CreditNote
 from billing.invoice.invoice import Invoice
 
 Paper = Literal["a4", "us-letter"]
 _ATTACHED: Final = "This is also an e-invoice (Factur-X, profile EN 16931): factur-x.xml is attached to this file."
 
 
-def invoice_pdf(invoice: Invoice, paper: Paper = "a4", font_paths: Sequence[Path] = ()) -> bytes:
-    """PDF/A-3b: a summary page, then detail; a draft has a watermark. Only fonts that come with the program are used.
+def document_pdf(document: Document, paper: Paper = "a4", font_paths: Sequence[Path] = ()) -> bytes:
+    """PDF/A-3b: a summary page, then an invoice's detail; a draft has a watermark. Only fonts that come with the program are used.
 
     Those cover the common scripts (see `fonts`); `font_paths` are directories of fonts for others. The document's date
-    is the issue date, or the cut-off of a draft, never the clock. An issued invoice is Factur-X: its EN 16931 XML is
+    is the issue date, or the cut-off of a draft, never the clock. An issued document is Factur-X: its EN 16931 XML is
     attached, unless `facturx.xml_problems` says what it lacks for that. DocumentFailed, with the field and the characters,
     when a text cannot be shown.
     """
-    name = f"invoice {invoice.number or f'draft of {invoice.tenant}, {invoice.month}'}"
-    return _compile("invoice.typ", name, invoice, invoice_view(invoice), paper, font_paths)
-
-
-def credit_note_pdf(note: CreditNote, paper: Paper = "a4", font_paths: Sequence[Path] = ()) -> bytes:
-    """PDF/A-3b of a credit note, under the promises of `invoice_pdf`."""
-    name = f"credit note {note.number or f'draft on {note.invoice}'}"
-    return _compile("credit_note.typ", name, note, credit_note_view(note), paper, font_paths)
+    if isinstance(document, Invoice):
+        name = f"invoice {document.number or f'draft of {document.tenant}, {document.month}'}"
+        return _compile("invoice.typ", name, document, invoice_view(document), paper, font_paths)
+    name = f"credit note {document.number or f'draft on {document.invoice}'}"
+    return _compile("credit_note.typ", name, document, credit_note_view(document), paper, font_paths)
 
 
 def _dated(issued_on: date | None, cutoff: datetime) -> datetime:

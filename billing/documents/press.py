@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from billing.documents.csv_file import credit_note_csv, invoice_csv
+from billing.documents.csv_file import document_csv
 from billing.documents.facturx import Document
-from billing.documents.pdf import credit_note_pdf, invoice_pdf
+from billing.documents.pdf import document_pdf
 from billing.documents.text_faults import unholdable
 from billing.errors import DocumentFailed
 from billing.exact.canonical import written
-from billing.invoice.invoice import Invoice
 
 Files = dict[str, bytes]
 """The files of one document by extension: `pdf`, `csv` and `json`."""
@@ -43,8 +42,5 @@ class Press:
         name = document.number or f"the draft of {document.tenant}, {document.month}"
         if found := unholdable(document):
             raise DocumentFailed(f"could not write {name}: {'; '.join(found)}", found)
-        if isinstance(document, Invoice):
-            pdf, csv = invoice_pdf(document, font_paths=self.fonts), invoice_csv(document)
-        else:
-            pdf, csv = credit_note_pdf(document, font_paths=self.fonts), credit_note_csv(document)
-        return {"pdf": pdf, "csv": csv, "json": written(document)}
+        pdf = document_pdf(document, font_paths=self.fonts)
+        return {"pdf": pdf, "csv": document_csv(document), "json": written(document)}

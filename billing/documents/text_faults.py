@@ -45,8 +45,8 @@ def declared(catalog: Catalog, tenant: str, faults: Sequence[str]) -> list[str]:
         "buyer.": f"tenants[{rank}].",
         "purchase_order": f"tenants[{rank}].purchase_order",
         "price_note": "prices.note",
+        "tax_note": f"tenants[{rank}].tax_note",
     }
-    moved |= {name: f"tenants[{rank}].{name}" for name in ("tax_note",)}
     return [next((to + one[len(at) :] for at, to in moved.items() if one.startswith(at)), one) for one in faults]
 
 

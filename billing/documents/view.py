@@ -26,7 +26,7 @@ from billing.invoice.credit import CreditNote
 from billing.invoice.invoice import Invoice, Party
 from billing.invoice.lines import percent
 from billing.invoice.prices import Exchange
-from billing.invoice.rating import StatusCost, Term
+from billing.invoice.rating import AdapterCost, StatusCost, Term
 from catalog.owners import TimeOwner
 
 
@@ -52,14 +52,7 @@ def invoice_view(invoice: Invoice) -> dict[str, Any]:
             "how": _payment(invoice),
         },
         "lines": line_rows(invoice),
-        "totals": [
-            ["Net amount", money(invoice.net, invoice.currency)],
-            *(
-                [f"Tax {percent(g.rate)} on {money(g.base, invoice.currency)}", money(g.amount, invoice.currency)]
-                for g in invoice.taxes
-            ),
-            *accounted_tax(invoice),
-        ],
+        "totals": totals(invoice, "Net amount"),
         "total": [f"Total, {invoice.currency}", money(invoice.gross, invoice.currency)],
         "highlights": _highlights(invoice),
         "terms": _terms(invoice),
@@ -115,10 +108,17 @@ def rate_text(rate: Exchange) -> str:
     return f"{rate.base} 1 = {rate.quote} {trimmed(rate.rate):f}"
 
 
-def accounted_tax(document: Invoice | CreditNote) -> list[list[str]]:
-    """The tax in the currency in which the seller accounts for it, where that is another and there is any."""
-    tax, currency = document.tax_in_price_currency, document.price_currency
-    return [] if not tax else [[f"Tax in {currency}, for information", money(tax, currency)]]
+def dated_rate(rate: Exchange) -> str:
+    """`EUR 1 = USD 1.0842, ECB, 30 October 2026`."""
+    return f"{rate_text(rate)}, {rate.source}, {day(rate.day)}"
+
+
+def totals(document: Invoice | CreditNote, net: str) -> list[list[str]]:
+    """The net amount, the tax by rate, and the tax in the currency in which the seller accounts for it, where that is another and there is any."""
+    currency, accounted, abroad = document.currency, document.tax_in_price_currency, document.price_currency
+    taxes = [[f"Tax {percent(g.rate)} on {money(g.base, currency)}", money(g.amount, currency)] for g in document.taxes]
+    for_information = [[f"Tax in {abroad}, for information", money(accounted, abroad)]] if accounted else []
+    return [[net, money(document.net, currency)], *taxes, *for_information]
 
 
 def _payment(invoice: Invoice) -> str:
@@ -164,7 +164,16 @@ def _highlights(invoice: Invoice) -> list[dict[str, str]]:
 
 def _adapters(invoice: Invoice) -> dict[str, Any]:
     parts = invoice.adapters
-    rows = [
+    whole = AdapterCost(
+        "Together",
+        invoice.requests,
+        sum(part.input_tokens for part in parts),
+        sum(part.cached_tokens for part in parts),
+        invoice.output_tokens,
+        invoice.statement,
+        total(part.charged for part in parts),
+    )
+    *rows, together = (
         [
             breakable(part.adapter),
             grouped(part.requests),
@@ -175,22 +184,13 @@ def _adapters(invoice: Invoice) -> dict[str, Any]:
             money(part.statement.measured.cost, invoice.price_currency),
             money(part.charged, invoice.price_currency),
         ]
-        for part in parts
-    ]
-    sums = [
-        grouped(invoice.requests),
-        grouped(sum(part.input_tokens for part in parts)),
-        grouped(sum(part.cached_tokens for part in parts)),
-        grouped(invoice.output_tokens),
-        hours(invoice.statement.measured.gpu_hours),
-        money(invoice.statement.measured.cost, invoice.price_currency),
-        money(total(part.charged for part in parts), invoice.price_currency),
-    ]
+        for part in (*parts, whole)
+    )
     note = (
         "Detail is rounded for reading; the lines on page 1 are what is charged. The files that come with this invoice "
         "hold every digit. “base” is the base model without an adapter."
     )
-    return {"rows": rows, "total": ["Together", *sums], "note": note}
+    return {"rows": rows, "total": together, "note": note}
 
 
 def _statement(invoice: Invoice) -> dict[str, Any]:
@@ -241,7 +241,7 @@ def _terms(invoice: Invoice) -> list[str]:
     """What must stand on the first page beside the sums: whose rate, why no tax, which prices."""
     rate, book = invoice.exchange, invoice.price_book
     return [
-        *([f"Converted at {rate_text(rate)}, {rate.source}, {day(rate.day)}."] if rate else []),
+        *([f"Converted at {dated_rate(rate)}."] if rate else []),
         *([invoice.tax_note] if invoice.tax_note else []),
         *([f"Price book {book}: {invoice.price_note}"] if invoice.price_note else []),
     ]
@@ -257,7 +257,7 @@ def _provenance(invoice: Invoice) -> list[list[str]]:
         ["Ledger SHA-256", invoice.ledger_hash],
     ]
     if rate := invoice.exchange:
-        rows.insert(2, ["Exchange rate", f"{rate_text(rate)}, {rate.source}, {day(rate.day)}"])
+        rows.insert(2, ["Exchange rate", dated_rate(rate)])
     if invoice.content_hash:
         rows.append(["Content SHA-256", invoice.content_hash])
     return rows

@@ -1,4 +1,7 @@
-"""Invoices as FOCUS charges: hourly rows at full precision, and one Adjustment per line that closes the gap to its rounded amount."""
+"""Invoices as FOCUS charges: hourly rows at full precision, and one Adjustment per line that closes the gap to its rounded amount.
+
+Credit notes are negative rows of class Correction, for the month they take back, billed when they were issued.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,7 @@ from billing.focus.model import (
     invoice_id,
     tax_detail_id,
 )
+from billing.invoice.credit import CreditNote
 from billing.invoice.invoice import Invoice
 from billing.invoice.lines import Corrects, Line
 from billing.invoice.plans import TERM_KINDS, TOKEN_KINDS, ChargeKind
@@ -77,6 +81,30 @@ def invoice_charges(invoice: Invoice, costs: Sequence[TenantCost], base_model: s
             row = _plain_row(bill, tax_detail_id(bill.invoice, number), "tax", what, group.amount, ChargeCategory.TAX)
             rows.append(row)
     return Document(bill, tuple(rows))
+
+
+def credit_charges(note: CreditNote) -> Document:
+    """A row per line and tax rate of an issued credit note; ExportInvalid for a draft, which nobody owes anything for."""
+    if note.number is None or note.issued_on is None:
+        raise ExportInvalid(f"could not export the credit note on invoice {note.invoice}: it is a draft")
+    period = BillingMonth(note.issued_on.strftime("%Y-%m"), note.time_zone)
+    bill = Bill(
+        invoice=note.number,
+        reference=note.invoice,
+        issued=True,
+        tenant=note.tenant,
+        tenant_name=note.buyer.name,
+        plan="credit_note",
+        issuer=note.seller.name,
+        billing_month=period.text,
+        start=period.start,
+        end=period.end,
+        currency=note.currency,
+        price_book=note.price_book,
+        method=note.reason,
+        ledger_hash=note.ledger_hash or "",
+    )
+    return Document(bill, tuple(_credit_rows(note, note.number)))
 
 
 def category(kind: ChargeKind, amount: Decimal) -> ChargeCategory:
@@ -208,3 +236,23 @@ def _bill(invoice: Invoice) -> Bill:
         method=invoice.method,
         ledger_hash=invoice.ledger_hash,
     )
+
+
+def _credit_rows(note: CreditNote, number: str) -> Iterator[ChargeRow]:
+    for line in note.lines:
+        of = category(line.kind, line.charged)
+        yield _credit_row(note, detail_id(number, line.position), line.kind.value, of, line.description, line.amount)
+    for position, group in enumerate(note.taxes, start=1):
+        if group.amount:
+            what = f"Tax, {trimmed(group.rate.scaleb(2)):f} %"
+            yield _credit_row(note, tax_detail_id(number, position), "tax", ChargeCategory.TAX, what, group.amount)
+
+
+def _credit_row(
+    note: CreditNote, detail: str, item: str, of: ChargeCategory, description: str, amount: Decimal
+) -> ChargeRow:
+    cost = trimmed(negated(amount))
+    return ChargeRow(
+        detail, item, of, f"{description}, credited on invoice {note.invoice}", note.start, note.end, cost,
+        note.currency, cost, correction=True,
+    )  # fmt: skip

@@ -49,7 +49,7 @@ class Change:
     @property
     def line(self) -> Line:
         """The item, as first charged or as it would be."""
-        return self.stakes[0].line if self.stakes else self._now
+        return self._lines[0]
 
     @property
     def standing(self) -> Amount:
@@ -74,17 +74,15 @@ class Change:
     @property
     def quantity(self) -> Decimal | None:
         """Known minus standing quantity; None where no one price makes the amount of it."""
-        lines = [stake.line for stake in self.stakes] + ([self.now] if self.now else [])
-        one_price = len({(line.unit, line.unit_price, line.price_currency) for line in lines}) == 1
+        one_price = len({(line.unit, line.unit_price, line.price_currency) for line in self._lines}) == 1
         if not one_price or any(stake.credited != stake.agreed for stake in self.stakes):
             return None
         standing = total(stake.line.quantity for stake in self.stakes)
         return total((self.now.quantity if self.now else Decimal(0), negated(standing)))
 
     @property
-    def _now(self) -> Line:
-        assert self.now is not None
-        return self.now
+    def _lines(self) -> list[Line]:
+        return [stake.line for stake in self.stakes] + ([self.now] if self.now else [])
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +111,8 @@ class Difference:
         if due >= nothing:
             return due
         wrong = (note.net for note in self.notes if note.agreed and note.reason not in _GIVEN)
-        early, left = (
-            Amount.sum(wrong, nothing.currency),
-            [max(_left(claim, nothing), nothing) for claim in _claims(self)],
-        )
+        early = Amount.sum(wrong, nothing.currency)
+        left = [max(_left(claim, nothing), nothing) for claim in _claims(self)]
         return -max(min(-due - early, sum(left, nothing)), nothing)
 
     @property
@@ -298,40 +294,35 @@ def _credited(change: Change, part: Amount) -> Credited:
 
 
 def _correction(found: Difference, change: Change) -> Line:
-    original, line, quantity = found.original, change.line, change.quantity
+    original, line, amount, quantity = found.original, change.line, change.amount.value, change.quantity
     assert original.number is not None
     assert original.issued_on is not None
-    at_price = change.now is not None and quantity is not None
+    one = Decimal(1).copy_sign(amount)
+    now = None if quantity is None else change.now
     first = change.stakes[0].line if change.stakes and change.stakes[0].number == original.number else None
-    item = line.corrects.item if line.corrects else line.kind
-    price = change.now.unit_price if at_price and change.now else abs(change.amount.value)
-    count = quantity if at_price and quantity is not None else Decimal(1).copy_sign(change.amount.value)
+    taxed = first or next(iter(original.lines), line)
     standing = total(stake.line.exact for stake in change.stakes)
     return Line(
         position=0,
         kind=ChargeKind.CORRECTION,
         description=line.description if line.corrects else f"Correction: {line.description}",
         note=f"{original.month}, invoice {original.number}",
-        quantity=count,
-        unit=line.unit if at_price else "item",
-        unit_price=price,
-        exact=total((change.now.exact, negated(standing))) if at_price and change.now else change.amount.value,
-        amount=change.amount.value,
-        tax_rate=first.tax_rate
-        if first
-        else found.original.lines[0].tax_rate
-        if found.original.lines
-        else line.tax_rate,
+        quantity=quantity if now and quantity is not None else one,
+        unit=line.unit if now else "item",
+        unit_price=now.unit_price if now else abs(amount),
+        exact=total((now.exact, negated(standing))) if now else amount,
+        amount=amount,
+        tax_rate=taxed.tax_rate,
         estimated=line.estimated,
         gpu_type=line.gpu_type,
-        price_currency=line.price_currency if at_price else original.currency,
-        exchange_rate=line.exchange_rate if at_price else None,
+        price_currency=line.price_currency if now else original.currency,
+        exchange_rate=line.exchange_rate if now else None,
         corrects=Corrects(
             original.number,
             original.issued_on,
             original.month,
             original.currency,
             first.position if first else None,
-            item,
+            line.corrects.item if line.corrects else line.kind,
         ),
     )

@@ -12,9 +12,9 @@ from typing import Final, Literal, NamedTuple
 from billing.errors import CreditInvalid
 from billing.exact.amount import Amount
 from billing.exact.canonical import content_hash
-from billing.exact.money import minor_units, negated, ratio, total
+from billing.exact.money import minor_units, negated, round_currency, total
 from billing.invoice.invoice import Invoice, Party
-from billing.invoice.lines import Line, TaxGroup
+from billing.invoice.lines import Line, TaxGroup, sums
 from billing.invoice.plans import ChargeKind
 from billing.invoice.prices import Exchange
 from catalog.model import TaxTreatment
@@ -135,13 +135,6 @@ class CreditNote:
             )
 
 
-_AS_INVOICED: Final = (
-    "tenant", "seller", "buyer", "purchase_order", "tax_treatment", "tax_note", "month", "time_zone", "start", "end", "first_day", "last_day",
-    "currency", "price_currency", "exchange", "price_book",
-)  # fmt: skip
-"""What a credit note says as its invoice does."""
-
-
 def draft_credit_note(
     invoice: Invoice,
     credited: Mapping[int, Credited],
@@ -164,38 +157,59 @@ def draft_credit_note(
         )
     before = list(earlier)
     check_credited(invoice, before)
-    lines = _lines(invoice, credited, before)
-    taxes, currency, rate = _taxes(invoice, lines, before), invoice.currency, invoice.exchange
-    net = Amount.sum((line.amount for line in lines), currency).rounded()
-    tax = Amount.sum((group.amount for group in taxes), currency).rounded()
-    already, charged = Amount.sum((note.gross for note in before), currency), Amount(invoice.gross, currency)
-    note = CreditNote(
+    note = _drafted(invoice, _lines(invoice, credited, before), before, reason, cutoff)
+    note = replace(note, explanation=explanation, ledger_hash=ledger_hash)
+    note.check()
+    check_credited(invoice, [*before, note])
+    return note
+
+
+def _drafted(
+    invoice: Invoice, lines: Sequence[CreditLine], before: Sequence[CreditNote], reason: Reason, cutoff: datetime
+) -> CreditNote:
+    assert invoice.issued_on is not None
+    taxes = _taxes(invoice, lines, before)
+    own = sums((line.amount for line in lines), taxes, invoice.currency, invoice.exchange)
+    already = round_currency(total(note.gross for note in before), invoice.currency)
+    return CreditNote(
         schema=SCHEMA,
         state="draft",
         number=None,
         issued_on=None,
-        **{name: getattr(invoice, name) for name in _AS_INVOICED},
-        invoice=invoice.number,
+        tenant=invoice.tenant,
+        seller=invoice.seller,
+        buyer=invoice.buyer,
+        invoice=invoice.number or "",
         invoice_issued_on=invoice.issued_on,
-        invoice_hash=invoice.content_hash,
+        invoice_hash=invoice.content_hash or "",
+        purchase_order=invoice.purchase_order,
+        tax_treatment=invoice.tax_treatment,
+        tax_note=invoice.tax_note,
+        month=invoice.month,
+        time_zone=invoice.time_zone,
+        start=invoice.start,
+        end=invoice.end,
+        first_day=invoice.first_day,
+        last_day=invoice.last_day,
         reason=reason,
-        explanation=explanation,
+        explanation=None,
+        currency=invoice.currency,
+        price_currency=invoice.price_currency,
+        exchange=invoice.exchange,
         lines=tuple(lines),
-        net=net.value,
+        net=own.net,
         taxes=taxes,
-        tax=tax.value,
-        tax_in_price_currency=ratio(tax.value, rate.rate, minor_units(rate.base)) if rate else None,
-        gross=(net + tax).value,
+        tax=own.tax,
+        tax_in_price_currency=own.accounted,
+        gross=own.gross,
         invoice_gross=invoice.gross,
-        credited_gross=already.rounded().value,
-        remaining_gross=(charged - already - net - tax).value,
+        credited_gross=already,
+        remaining_gross=total((invoice.gross, negated(already), negated(own.gross))),
+        price_book=invoice.price_book,
         cutoff=cutoff,
-        ledger_hash=ledger_hash,
+        ledger_hash=None,
         content_hash=None,
     )
-    note.check()
-    check_credited(invoice, [*before, note])
-    return note
 
 
 def _lines(invoice: Invoice, credited: Mapping[int, Credited], before: Sequence[CreditNote]) -> list[CreditLine]:

@@ -108,7 +108,12 @@ def explain_invoice(
     when a row or an attempt is another tenant's or has no row.
     """
     charged = {status.status for status in invoice.statuses if status.payer == "tenant"}
-    dealt = _Dealt([row for row in rows if _own(row, invoice)], list(attempts), charged)
+    own = list(rows)
+    if strange := next((row.quarter for row in own if row.quarter.tenant != invoice.tenant), None):
+        raise ExplanationInvalid(
+            f"could not explain invoice {invoice.number or invoice.month} of {invoice.tenant}: a row belongs to {strange.tenant}"
+        )
+    dealt = _Dealt(own, list(attempts), charged)
     opened: list[tuple[Line, Quantities]] = []
     for line in invoice.lines:
         opened.append((line, _open(line, dealt, opened, invoice)))
@@ -261,11 +266,3 @@ def _rank(owner: Owner) -> tuple[bool, Owner]:
 def _add(pot: dict[Owner, Decimal], more: Mapping[Owner, Decimal]) -> None:
     for owner, quantity in more.items():
         pot[owner] = total((pot.get(owner, Decimal(0)), quantity))
-
-
-def _own(row: TenantCost, invoice: Invoice) -> bool:
-    if row.quarter.tenant != invoice.tenant:
-        raise ExplanationInvalid(
-            f"could not explain invoice {invoice.number or invoice.month} of {invoice.tenant}: a row belongs to {row.quarter.tenant}"
-        )
-    return True

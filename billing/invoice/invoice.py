@@ -11,11 +11,10 @@ from typing import Any, Final, Literal
 from billing.cost.attribution import IdleTime
 from billing.cost.facts import NotConserved
 from billing.errors import InvoiceInvalid
-from billing.exact.amount import Amount
 from billing.exact.canonical import content_hash
-from billing.exact.money import minor_units, product, ratio, total
+from billing.exact.money import product, ratio, total
 from billing.exact.periods import BillingMonth
-from billing.invoice.lines import Line, TaxGroup, invoice_lines, tax_groups
+from billing.invoice.lines import Line, TaxGroup, invoice_lines, sums, tax_groups
 from billing.invoice.plans import contract_of
 from billing.invoice.prices import Exchange, book_hash, exchange
 from billing.invoice.rating import AdapterCost, CostStatement, RatedTenant, StatusCost
@@ -197,9 +196,7 @@ def draft_invoice(
     usage = invoice_lines(rated, tenant.tax_rate, lora_share, contract_of(tenant, month), rate)
     lines = (*usage, *_placed(corrections, tenant, currency, len(usage)))
     taxes = tax_groups(lines, currency)
-    net = Amount.sum((line.amount for line in lines), currency).rounded()
-    tax = Amount.sum((group.amount for group in taxes), currency).rounded()
-    gross = (net + tax).value
+    own = sums((line.amount for line in lines), taxes, currency, rate)
     invoice = Invoice(
         schema=SCHEMA,
         state="draft",
@@ -208,12 +205,12 @@ def draft_invoice(
         currency=currency,
         exchange=rate,
         lines=lines,
-        net=net.value,
+        net=own.net,
         taxes=taxes,
-        tax=tax.value,
-        tax_in_price_currency=ratio(tax.value, rate.rate, minor_units(book.currency)) if rate else None,
-        gross=gross,
-        due=gross,
+        tax=own.tax,
+        tax_in_price_currency=own.accounted,
+        gross=own.gross,
+        due=own.gross,
         unit_cost=_per_million(cost, rated.output_tokens),
         unit_price=_per_million(total(line.amount for line in usage), rated.output_tokens),
         lora_share=lora_share,

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
-from typing import Final
+from typing import Final, NamedTuple
 
-from billing.exact.money import product, round_currency, total, trimmed
+from billing.exact.amount import Amount
+from billing.exact.money import minor_units, product, ratio, round_currency, total, trimmed
 from billing.invoice.plans import Charge, ChargeKind, Contract, contract_charges, rounded_amount
 from billing.invoice.prices import Exchange
 from billing.invoice.rating import RatedTenant
@@ -85,6 +86,23 @@ class TaxGroup:
     rate: Decimal
     base: Decimal
     amount: Decimal
+
+
+class Sums(NamedTuple):
+    """What lines and taxes come to; `accounted` is the tax in the currency of the price book, where that is another."""
+
+    net: Decimal
+    tax: Decimal
+    gross: Decimal
+    accounted: Decimal | None
+
+
+def sums(amounts: Iterable[Decimal], taxes: Iterable[TaxGroup], currency: str, exchange: Exchange | None) -> Sums:
+    """The sums of a document in `currency`: nothing is rounded that was not rounded before, but `accounted`."""
+    net = Amount.sum(amounts, currency).rounded()
+    tax = Amount.sum((group.amount for group in taxes), currency).rounded()
+    accounted = ratio(tax.value, exchange.rate, minor_units(exchange.base)) if exchange else None
+    return Sums(net.value, tax.value, (net + tax).value, accounted)
 
 
 def invoice_lines(

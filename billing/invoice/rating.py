@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from decimal import Decimal
+from itertools import groupby
 from typing import Final, Literal
 
 from billing.cost.attribution import IdleTime, TenantCost
-from billing.cost.facts import COLD
+from billing.cost.facts import COLD, QuarterKey
 from billing.errors import PayerMissing, RowsInvalid
 from billing.exact.money import COST_QUANTUM, plain, product, round_places, total, trimmed
 from billing.invoice.plans import Charge, plan_charges
@@ -167,15 +167,15 @@ def ledger_hash(rows: Iterable[TenantCost]) -> str:
 
 
 def _check_rows(tenant: Tenant, rows: Sequence[TenantCost]) -> None:
-    seen: Counter[tuple[object, ...]] = Counter()
+    seen: set[QuarterKey] = set()
     for row in rows:
         quarter = row.quarter
         where = f"could not rate tenant {tenant.id}: row of {quarter.adapter} on {quarter.engine}, {quarter.status}, quarter {quarter.start_ns}"
         if quarter.tenant != tenant.id:
             raise RowsInvalid(f"{where} belongs to tenant {quarter.tenant}")
-        seen[quarter.start_ns, quarter.engine, quarter.adapter, quarter.status] += 1
-        if seen[quarter.start_ns, quarter.engine, quarter.adapter, quarter.status] > 1:
+        if quarter.key in seen:
             raise RowsInvalid(f"{where} is there twice")
+        seen.add(quarter.key)
         if quarter.cached_tokens > quarter.input_tokens:
             raise RowsInvalid(f"{where} has {quarter.cached_tokens} cached of {quarter.input_tokens} input tokens")
 
@@ -208,10 +208,10 @@ def _statement(rows: Sequence[TenantCost]) -> CostStatement:
 
 
 def _by_adapter(rows: Sequence[TenantCost]) -> Iterable[tuple[str, list[TenantCost]]]:
-    parts: defaultdict[str, list[TenantCost]] = defaultdict(list)
-    for row in rows:
-        parts[row.quarter.adapter].append(row)
-    return sorted(parts.items())
+    def adapter(row: TenantCost) -> str:
+        return row.quarter.adapter
+
+    return [(name, list(part)) for name, part in groupby(sorted(rows, key=adapter), adapter)]
 
 
 def _adapter(

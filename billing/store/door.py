@@ -106,7 +106,8 @@ class Door:
             users = stack.enter_context(resources.as_file(resources.files("billing.store") / "engine" / "readers.xml"))
             config = stack.enter_context(NamedTemporaryFile("w", suffix=".xml", encoding="utf-8"))
             # Named in any case: without one the engine takes a config.xml of the working directory, whosever it is.
-            config.write(f"<clickhouse>{_users(users) if reader else ''}</clickhouse>")
+            own = f"<users_config>{escape(str(users))}</users_config>" if reader else ""
+            config.write(f"<clickhouse>{own}</clickhouse>")
             config.flush()
             return clickhouse_connect.get_client(
                 interface="chdb", path=str(self.directory), tz_mode="aware", chdb_options={"config-file": config.name}
@@ -147,7 +148,3 @@ def _seconds(where: str, text: str) -> float:
     if not 0 <= seconds <= _LONGEST_WAIT_S:
         raise LedgerUnreachable(where, f"wait_s={text!r} is not a number of seconds up to a day", _ADVICE)
     return seconds
-
-
-def _users(file: Path) -> str:
-    return f"<users_config>{escape(str(file))}</users_config>"

@@ -9,8 +9,7 @@ from typing import Any, Final, Literal
 from billing.documents.json_file import read_credit_note, read_invoice
 from billing.errors import ExportInvalid
 from billing.exact.periods import BillingMonth, to_ns
-from billing.focus.charges import invoice_charges
-from billing.focus.credits import credit_charges
+from billing.focus.charges import credit_charges, invoice_charges
 from billing.focus.model import ChargeRow, Document
 from billing.store import versions
 from billing.store.clickhouse import FileForm, Ledger

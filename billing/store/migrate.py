@@ -85,14 +85,11 @@ def migrate(ledger: Ledger, now: datetime, files: Iterable[Migration] | None = N
     ran: list[Migration] = []
     try:
         for migration in todo:
-            for statement in _statements(migration, ledger.cluster):
+            source, cluster = migration.statement, ledger.cluster
+            for statement in [source] if cluster is None else on_cluster(source, cluster, DATABASE):
                 ledger.execute(statement, f"migration {migration.number:04d}_{migration.name}")
             ran.append(migration)
     finally:
         said = [{"number": m.number, "name": m.name, "hash": m.hash, "applied_at": now} for m in ran]
         ledger.insert("schema_migrations", said)
     return todo
-
-
-def _statements(migration: Migration, cluster: str | None) -> list[str]:
-    return [migration.statement] if cluster is None else on_cluster(migration.statement, cluster, DATABASE)

@@ -10,7 +10,7 @@ from billing.close.blocks import Block, Kind
 from billing.store.clickhouse import Ledger
 from billing.store.errors import GapMissing
 from billing.store.invoice.issuing import accepted_gaps, issue
-from billing.store.invoice.postings import post
+from billing.store.invoice.settling import post
 
 
 def accepted_tokens(accepted: Sequence[Acceptance]) -> dict[tuple[str, ...], int]:

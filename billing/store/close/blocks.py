@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -13,9 +14,9 @@ from billing.close.blocks import Block, Kind, missing
 from billing.cost.attempts import LONGEST_NS
 from billing.store.clickhouse import Ledger
 from billing.store.close.accepted import accepted_tokens
-from billing.store.close.counters import engine_gaps
-from billing.store.close.gaps import ATTEMPTS, Missing, missing_numbers
+from billing.store.close.gaps import ATTEMPTS, Missing, engine_gaps, missing_numbers
 from billing.store.close.stakes import Stakes
+from billing.store.intake.usage import open_attempts
 from billing.store.invoice.issuing import accepted_gaps
 from catalog.durations import HOUR_NS, MINUTE_NS
 from catalog.model import Catalog
@@ -62,7 +63,7 @@ class _Finder:
         """Every finding, its advice with its own id in it."""
         kinds = (self.quarantine, self.records, self.counters, self.agreement, self.opened, self.prices, self.time)
         for block in (block for find in kinds for block in find()):
-            yield _advised(block)
+            yield replace(block, advice=block.advice.replace("{id}", block.id))
 
     def quarantine(self) -> Iterator[Block]:
         asked = {"tenants": [t.id for t in self.catalog.tenants], "engines": [e.id for e in self.catalog.engines]}
@@ -194,13 +195,14 @@ class _Finder:
             )
 
     def opened(self) -> Iterator[Block]:
-        for row in self.ledger.read("open_attempts", {**self.window, "opened": EventName.OPENED}):
+        found = Counter(one.tenant for one in open_attempts(self.ledger, self.start_ns, self.end_ns))
+        for tenant, attempts in sorted(found.items()):
             yield Block(
                 Kind.OPEN,
-                (row["tenant"],),
-                f"{row['attempts']} attempts of {row['tenant']} opened and neither closed nor are they old enough to be lost",
-                self.stakes.known([row["tenant"]]),
-                records=row["attempts"],
+                (tenant,),
+                f"{attempts} attempts of {tenant} opened and neither closed nor are they old enough to be lost",
+                self.stakes.known([tenant]),
+                records=attempts,
                 advice="close again in an hour: then they are lost, or closed",
             )
 
@@ -260,10 +262,6 @@ class _Finder:
                 cost=self.stakes.cost(engine, first, abs(ns)),
                 advice=f"look at engines[].rented, then {_CARRY}",
             )
-
-
-def _advised(block: Block) -> Block:
-    return replace(block, advice=block.advice.replace("{id}", block.id))
 
 
 def _on(engine: str | None) -> str:

@@ -1,14 +1,21 @@
-"""Missing numbers in the ledger's streams: which, when, and whose facts they would have been. Accepted ones are no gaps any more."""
+"""Missing numbers in the ledger's streams, and gaps between the engine's own counters, the meter's and the usage records.
+
+Accepted ones are no gaps any more.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
 from billing.close.blocks import Numbers, covered
+from billing.close.counters import Counted, Gap, explain
 from billing.cost.attempts import gaps
 from billing.store.clickhouse import Ledger
+from billing.store.close.accepted import accepted_tokens
 from billing.store.invoice.issuing import accepted_gaps
+from telemetry.engine_time import EngineCounters
 from telemetry.names import EventName
 
 _NAMES: Final = {
@@ -63,7 +70,28 @@ def missing_numbers(ledger: Ledger, start_ns: int, end_ns: int) -> list[Missing]
 
 def stream_gaps(ledger: Ledger, start_ns: int, end_ns: int) -> dict[str, int]:
     """How many numbers are missing in the window, by stream."""
-    found: dict[str, int] = {}
+    found = Counter[str]()
     for one in missing_numbers(ledger, start_ns, end_ns):
-        found[one.numbers.stream] = found.get(one.numbers.stream, 0) + one.count
+        found[one.numbers.stream] += one.count
     return found
+
+
+def engine_gaps(ledger: Ledger, start_ns: int, end_ns: int) -> list[Gap]:
+    """The gaps of every engine process that read its counters in [start_ns, end_ns), as of its last reading in it."""
+    window = {"counters": EventName.COUNTERS, "start_ns": start_ns, "end_ns": end_ns}
+    found: list[Gap] = []
+    for row in ledger.read("engine_counters", window):
+        counters = EngineCounters.from_json(row["body"])
+        life = {"engine": counters.engine, "start_ns": counters.start_ns, "end_ns": counters.at_ns}
+        found += explain(counters, Counted(**ledger.read("counted_usage", life)[0]))
+    return found
+
+
+def unexplained(ledger: Ledger, start_ns: int, end_ns: int) -> list[str]:
+    """The gaps that no cause covers and nobody accepted, in words."""
+    accepted = accepted_tokens(accepted_gaps(ledger))
+    return [
+        f"{left} {gap.what} of {gap.emitter} between {gap.larger} and {gap.smaller}"
+        for gap in engine_gaps(ledger, start_ns, end_ns)
+        if (left := gap.unexplained - accepted.get((gap.emitter, gap.what, gap.larger, gap.smaller), 0))
+    ]

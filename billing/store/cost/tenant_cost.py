@@ -73,12 +73,12 @@ def tenant_month(ledger: Ledger, tenant: str, month: BillingMonth) -> list[Tenan
                 row["adapter"],
                 row["engine"],
                 row["status"],
-                row["quarter_ns"],
+                to_ns(row["quarter"]),
                 **{n: row[n] for n in _NUMBERS},
             ),
             **{name: row[name] for name in _PRICED},
         )
-        for row in ledger.read("tenant_cost_month", window)
+        for row in ledger.read("tenant_cost_window", window)
     ]
 
 
@@ -218,5 +218,5 @@ def _owners(hour: EngineHourCost) -> Iterator[tuple[TimeOwner, int, Decimal, Dec
 def _rewrite(
     ledger: Ledger, name: str, key: Sequence[str], new: Sequence[dict[str, Any]], window: dict[str, int], now: datetime
 ) -> int:
-    changed = versions.change(ledger.read(f"{name}_window", window), new, key)
+    changed = versions.change(ledger.read(f"{name}_window", {**window, "tenant": ""}), new, key)
     return versions.apply(ledger, f"{name}_versions", changed, to_ns(now))

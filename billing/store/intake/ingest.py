@@ -14,7 +14,7 @@ from billing.store.clickhouse import Ledger
 from billing.store.intake import quarantine
 from billing.store.intake.sorting import Sorted, event_fault, sort
 from billing.store.intake.sources import Line, Skipped, Source, SourceMissing, SourceUnreadable, find, size
-from billing.store.intake.usage import Booked, Candidate, book, readable
+from billing.store.intake.usage import Booked, Candidate, book, tried
 from billing.store.rows import looked_for, text_hash
 from catalog.durations import DAY_NS
 from catalog.model import Catalog
@@ -93,7 +93,7 @@ def take_again(ledger: Ledger, line: str, source: str, catalog: Catalog, now: da
     """
     found = Sorted()
     sort(Line(0, line, len(line)), source, found, to_ns(now))
-    if found.bad or found.dropped or any(not readable(candidate) for candidate in found.records):
+    if found.bad or found.dropped or any(tried(candidate) is None for candidate in found.records):
         return False
     _store(ledger, found, catalog, now)
     return True

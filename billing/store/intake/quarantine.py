@@ -102,11 +102,6 @@ def release(ledger: Ledger, ids: Sequence[str], reason: str, now: datetime) -> l
     return entries
 
 
-def open_usage(ledger: Ledger) -> list[tuple[str, str, str]]:
-    """Open usage records as (id, source, content)."""
-    return [(row["id"], row["source"], row["content"]) for row in ledger.read("quarantine_open", {"kind": "usage"})]
-
-
 def _row(key: str, entry: Entry, now: datetime) -> dict[str, Any]:
     row = asdict(entry) | {"id": key, "version": to_ns(now), "at": now, "event_time": entry.event_ns}
     del row["event_ns"]

@@ -80,9 +80,12 @@ def book(ledger: Ledger, candidates: Iterable[Candidate], catalog: Catalog, now:
     return Booked(len(fresh), duplicates, quarantine.put(ledger, entries, now))
 
 
-def readable(candidate: Candidate) -> bool:
-    """Whether the text is a usage record at all, sound or not."""
-    return _tried(candidate) is not None
+def tried(candidate: Candidate) -> UsageRecord | None:
+    """The usage record, sound or not; None when the text is none at all."""
+    try:
+        return _record(candidate)
+    except UsageInvalid:
+        return None
 
 
 def book_spans(ledger: Ledger, start_ns: int, end_ns: int, catalog: Catalog, now: datetime) -> Booked:
@@ -106,9 +109,9 @@ def book_spans(ledger: Ledger, start_ns: int, end_ns: int, catalog: Catalog, now
 
 
 def _ours(ledger: Ledger, candidates: Sequence[Candidate], catalog: Catalog, now: datetime) -> list[Candidate]:
-    read = [(candidate, _tried(candidate)) for candidate in candidates]
+    read = [(candidate, tried(candidate)) for candidate in candidates]
     records = [record for _, record in read if record is not None]
-    claims = [(_claim(candidate.text) if record is None else record.emitter) for candidate, record in read]
+    claims = [record.emitter if record else _text(_fields(one.text).get("emitter")) for one, record in read]
     known = set()
     if emitters := sorted(set(claims) - {""}):
         known = {row["emitter"] for row in ledger.read("known_emitters", {"emitters": emitters})}
@@ -131,18 +134,6 @@ def _opened(ledger: Ledger, records: Sequence[UsageRecord]) -> list[dict[str, An
     return ledger.read("opened_by_identity", {"opened": EventName.OPENED, **looked_for(records)})
 
 
-def _tried(candidate: Candidate) -> UsageRecord | None:
-    try:
-        return _record(candidate)
-    except UsageInvalid:
-        return None
-
-
-def _claim(text: str) -> str:
-    """The emitter that an unreadable record names, '' for none."""
-    return _text(_fields(text).get("emitter"))
-
-
 def _unread(candidate: Candidate, error: UsageInvalid, now_ns: int) -> Entry:
     """An entry for a record that cannot be read, with as much of whom and when as can."""
     found = _fields(candidate.text)
@@ -163,24 +154,26 @@ def _fields(text: str) -> dict[str, Any]:
     return raw if isinstance(raw, dict) else {}
 
 
+def open_attempts(ledger: Ledger, start_ns: int, end_ns: int) -> list[Opened]:
+    """Attempts that arrived in the window and have no record, not even a lost one or one in quarantine."""
+    asked = {"opened": EventName.OPENED, "start_ns": start_ns, "end_ns": end_ns}
+    return [Opened.from_json(row["body"]) for row in ledger.read("usage_open", asked)]
+
+
 def book_lost(ledger: Ledger, lives: Sequence[Life], catalog: Catalog, now: datetime) -> int:
     """Book attempts that opened and will never close, with status lost; how many."""
     now_ns = to_ns(now)
-    opened = [
-        Opened.from_json(row["body"])
-        for row in ledger.read("usage_open", {"opened": EventName.OPENED, "before_ns": now_ns})
-    ]
-    lost = [lost_record(one).to_json() for one in opened if is_lost(one, lives, now_ns)]
+    lost = [lost_record(one).to_json() for one in open_attempts(ledger, 0, now_ns) if is_lost(one, lives, now_ns)]
     return book(ledger, [Candidate(text, "ledger_events, opened") for text in lost], catalog, now).records
 
 
 def retry_usage(ledger: Ledger, catalog: Catalog, now: datetime) -> Booked:
     """Book the records that wait in quarantine and have no fault any more."""
     good = []
-    for entry_id, source, content in quarantine.open_usage(ledger):
-        record = _tried(candidate := Candidate(content, source))
+    for entry in ledger.read("quarantine_open", {"kind": "usage"}):
+        record = tried(candidate := Candidate(entry["content"], entry["source"]))
         if record is not None and not faults(record, catalog) and not absurdities(record, to_ns(now)):
-            good.append((entry_id, candidate))
+            good.append((entry["id"], candidate))
     result = book(ledger, [candidate for _, candidate in good], catalog, now)
     booked = [entry_id for entry_id, candidate in good if _is_booked(ledger, candidate)]
     quarantine.resolve(ledger, dict.fromkeys(booked, quarantine.ACCEPTED), now)

@@ -20,8 +20,8 @@ from billing.store.invoice.corrections import as_known
 from billing.store.invoice.drafting import Desk
 from billing.store.invoice.explain import explain
 from billing.store.invoice.issuing import free_number, issue, issued_credit_notes, issued_document
-from billing.store.invoice.postings import post
 from billing.store.invoice.printing import keep_files
+from billing.store.invoice.settling import post
 from billing.store.invoice.verify import check_books
 from catalog.model import Catalog
 

@@ -194,15 +194,11 @@ def _open_drafts(ledger: Ledger, month: str, catalog: Catalog, now: datetime) ->
 
 def _replace_drafts(ledger: Ledger, month: str, fresh: Sequence[Invoice], now: datetime) -> None:
     key = ("tenant", "billing_month", "kind", "number")
-    old_lines, new_lines = (
-        ledger.read("invoice_line_rows", {"numbers": [DRAFT], "month": month}),
-        [line for draft in fresh for line in line_rows(draft)],
-    )
-    versions.apply(ledger, "invoice_line_versions", versions.change(old_lines, new_lines, (*key, "line")), to_ns(now))
-    old = ledger.read("invoice_rows", {"numbers": [DRAFT], "month": month})
-    versions.apply(
-        ledger, "invoice_versions", versions.change(old, [invoice_row(draft, None) for draft in fresh], key), to_ns(now)
-    )
+    lines = [line for draft in fresh for line in line_rows(draft)]
+    rows = [invoice_row(draft, None) for draft in fresh]
+    for name, new, own in (("invoice_line", lines, (*key, "line")), ("invoice", rows, key)):
+        old = ledger.read(f"{name}_rows", {"numbers": [DRAFT], "month": month})
+        versions.apply(ledger, f"{name}_versions", versions.change(old, new, own), to_ns(now))
 
 
 def _is_closed(ledger: Ledger, month: str) -> bool:
@@ -229,15 +225,9 @@ def _remember_close(ledger: Ledger, closed: Closed, catalog: Catalog, now: datet
 def _block_row(month: str, block: Block, closed: Closed) -> dict[str, Any]:
     return {
         "billing_month": month,
-        "id": block.id,
         "kind": block.kind.value,
-        "what": block.what,
         "tenants": list(block.tenants),
         "waiting": [tenant for tenant in block.tenants if tenant in closed.blocked],
         "engine": block.engine or "",
-        "records": block.records,
-        "tokens": block.tokens,
-        "engine_ns": block.engine_ns,
-        "cost": block.cost,
-        "advice": block.advice,
+        **{name: getattr(block, name) for name in ("id", "what", "records", "tokens", "engine_ns", "cost", "advice")},
     }

@@ -11,16 +11,15 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final
 
-from billing.close.postings import FIRST, balance, document_postings, owed, posting_faults
+from billing.close.postings import FIRST, balance, document_postings, owed, posting_faults, stated
 from billing.errors import BillingError
-from billing.exact.money import round_currency, total, trimmed
+from billing.exact.money import round_currency, total
 from billing.invoice.invoice import Invoice
 from billing.store.clickhouse import Ledger
 from billing.store.errors import BooksBroken
 from billing.store.invoice.issuing import Chained, Head, Issued, chain_pages, head, link
-from billing.store.invoice.postings import as_posting
 from billing.store.invoice.printing import file_faults
-from billing.store.invoice.settling import invoice_row, line_rows
+from billing.store.invoice.settling import as_posting, invoice_row, line_rows
 
 Row = Mapping[str, Any]
 
@@ -185,9 +184,9 @@ def _other_columns(one: Issued, document: Chained) -> list[str]:
     """The columns beside the text, which the link does not cover."""
     said = {"number": one.number, "tenant": one.tenant, "month": one.billing_month, "issued_on": one.issued_at.date()}
     return [
-        f"its place says {name} {value}, the document {stated}"
+        f"its place says {name} {value}, the document {its}"
         for name, value in said.items()
-        if (stated := getattr(document, name)) != value
+        if (its := getattr(document, name)) != value
     ]
 
 
@@ -195,8 +194,4 @@ def _differences(due: Row, found: Row) -> Iterator[str]:
     where = f"{due['item']} " if "item" in due else ""
     for name, wanted in due.items():
         if (said := found[name]) != wanted:
-            yield f"another {name}" if name == "document" else f"{where}{name} {_plain(said)}, not {_plain(wanted)}"
-
-
-def _plain(value: object) -> str:
-    return f"{trimmed(value):f}" if isinstance(value, Decimal) else str(value)
+            yield f"another {name}" if name == "document" else f"{where}{name} {stated(said)}, not {stated(wanted)}"

@@ -11,9 +11,9 @@ import pytest
 from pypdf import PdfReader
 
 from billing.documents.credit_view import credit_note_view
-from billing.documents.csv_file import credit_note_csv
+from billing.documents.csv_file import document_csv
 from billing.documents.json_file import read_credit_note
-from billing.documents.pdf import credit_note_pdf
+from billing.documents.pdf import document_pdf
 from billing.errors import CreditInvalid
 from billing.exact.canonical import written
 from billing.invoice.credit import CreditNote, Reason, draft_credit_note, issue_credit_note, spread, whole
@@ -37,7 +37,7 @@ def notes(cost_plus: Invoice) -> list[CreditNote]:
 
 
 def test_the_page_says_what_is_credited_on_which_invoice_and_what_stands(notes: list[CreditNote]) -> None:
-    reader = PdfReader(io.BytesIO(credit_note_pdf(notes[1])))
+    reader = PdfReader(io.BytesIO(document_pdf(notes[1])))
     text = " ".join(page.extract_text() for page in reader.pages)
     for words in (
         "CN-2026-0002",
@@ -52,14 +52,14 @@ def test_the_page_says_what_is_credited_on_which_invoice_and_what_stands(notes: 
     assert len(reader.pages) == 1
     assert reader.metadata is not None
     assert reader.metadata.get("/CreationDate") == "D:20261120000000Z"
-    assert credit_note_pdf(notes[1]) == credit_note_pdf(notes[1])
+    assert document_pdf(notes[1]) == document_pdf(notes[1])
 
 
 def test_a_draft_is_watermarked_and_credits_nothing_yet(cost_plus: Invoice) -> None:
     draft = draft_credit_note(cost_plus, spread(cost_plus, D(20)), "dispute", cutoff=cost_plus.cutoff)
     view = credit_note_view(draft)
     assert (view["draft"], view["due"]["label"]) == (True, "Proposed credit")
-    assert "DRAFT" in PdfReader(io.BytesIO(credit_note_pdf(draft))).pages[0].extract_text()
+    assert "DRAFT" in PdfReader(io.BytesIO(document_pdf(draft))).pages[0].extract_text()
 
 
 def test_quantities_stand_only_where_they_make_the_amount(notes: list[CreditNote]) -> None:
@@ -70,7 +70,7 @@ def test_quantities_stand_only_where_they_make_the_amount(notes: list[CreditNote
 
 
 def test_the_file_has_a_row_for_each_line_and_sum_and_runs_no_formula(notes: list[CreditNote]) -> None:
-    rows = list(csv.DictReader(io.StringIO(credit_note_csv(notes[0]).decode(), newline=""), strict=True))
+    rows = list(csv.DictReader(io.StringIO(document_csv(notes[0]).decode(), newline=""), strict=True))
     lines = [row for row in rows if row["record"] == "line"]
     assert sum(D(row["amount"]) for row in lines) == D("20.00")
     assert {row["invoice"] for row in rows} == {"LL-2026-0007"}

@@ -9,12 +9,12 @@ from decimal import Decimal
 
 import pytest
 
-from billing.documents.csv_file import invoice_csv
+from billing.documents.csv_file import document_csv
 from billing.invoice.invoice import Invoice
 
 
 def rows_of(invoice: Invoice) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(invoice_csv(invoice).decode(), newline=""), strict=True))
+    return list(csv.DictReader(io.StringIO(document_csv(invoice).decode(), newline=""), strict=True))
 
 
 def test_line_rows_sum_to_the_net_amount_and_detail_is_beside_them(cost_plus: Invoice) -> None:
@@ -30,7 +30,7 @@ def test_line_rows_sum_to_the_net_amount_and_detail_is_beside_them(cost_plus: In
 
 
 def test_rows_end_as_rfc_4180_says_and_have_all_columns(per_token: Invoice) -> None:
-    text = invoice_csv(per_token).decode()
+    text = document_csv(per_token).decode()
     assert text.count("\n") == text.count("\r\n") == len(rows_of(per_token)) + 1
     widths = {len(row) for row in csv.reader(io.StringIO(text, newline=""))}
     assert len(widths) == 1

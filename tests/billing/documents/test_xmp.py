@@ -12,14 +12,14 @@ import pytest
 from pypdf import PdfReader
 
 from billing.documents.facturx import document_xml
-from billing.documents.pdf import invoice_pdf
+from billing.documents.pdf import document_pdf
 from billing.documents.xmp import mark_factur_x
 from billing.errors import DocumentFailed
 from billing.invoice.invoice import Invoice
 
 
 def test_the_invoice_carries_its_xml_and_the_factur_x_library_finds_it(cost_plus: Invoice) -> None:
-    pdf = invoice_pdf(cost_plus)
+    pdf = document_pdf(cost_plus)
     name, xml = facturx.get_facturx_xml_from_pdf(pdf)
     assert (name, xml) == ("factur-x.xml", document_xml(cost_plus))
     (attachment,) = PdfReader(io.BytesIO(pdf)).attachment_list
@@ -28,7 +28,7 @@ def test_the_invoice_carries_its_xml_and_the_factur_x_library_finds_it(cost_plus
 
 
 def test_the_metadata_declare_the_profile_beside_what_was_there(cost_plus: Invoice) -> None:
-    metadata = PdfReader(io.BytesIO(invoice_pdf(cost_plus))).xmp_metadata
+    metadata = PdfReader(io.BytesIO(document_pdf(cost_plus))).xmp_metadata
     assert metadata is not None
     text = metadata.stream.get_data().decode()
     for part in (
@@ -43,15 +43,15 @@ def test_the_metadata_declare_the_profile_beside_what_was_there(cost_plus: Invoi
 
 
 def test_with_the_xml_attached_the_bytes_are_still_the_same(cost_plus: Invoice) -> None:
-    hashes = {hashlib.sha256(invoice_pdf(cost_plus)).hexdigest() for _ in range(3)}
+    hashes = {hashlib.sha256(document_pdf(cost_plus)).hexdigest() for _ in range(3)}
     assert len(hashes) == 1
 
 
 def test_a_draft_and_an_invoice_without_a_country_carry_none(cost_plus: Invoice, per_token: Invoice) -> None:
     homeless = replace(cost_plus, buyer=replace(cost_plus.buyer, address=("Lindenallee 4",)))
     for invoice in (per_token, homeless):
-        assert "/AF" not in PdfReader(io.BytesIO(invoice_pdf(invoice))).root_object
-    text = PdfReader(io.BytesIO(invoice_pdf(homeless))).pages[0].extract_text()
+        assert "/AF" not in PdfReader(io.BytesIO(document_pdf(invoice))).root_object
+    text = PdfReader(io.BytesIO(document_pdf(homeless))).pages[0].extract_text()
     assert "No e-invoice is attached: the last line of the buyer's address is not an ISO 3166 country code" in " ".join(
         text.split()
     )

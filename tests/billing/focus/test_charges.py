@@ -13,8 +13,7 @@ from billing.cost.attribution import EngineHourCost, TenantCost
 from billing.errors import ExportInvalid
 from billing.exact.money import product, total
 from billing.exact.periods import BillingMonth
-from billing.focus.charges import invoice_charges
-from billing.focus.credits import credit_charges
+from billing.focus.charges import credit_charges, invoice_charges
 from billing.focus.model import ChargeCategory, ChargeRow, Document
 from billing.invoice.credit import draft_credit_note, issue_credit_note, spread
 from billing.invoice.invoice import Invoice, draft_invoice, issue_invoice

@@ -31,7 +31,7 @@ from billing.store.intake.quarantine import listed
 from billing.store.invoice.corrections import as_known
 from billing.store.invoice.drafting import Desk
 from billing.store.invoice.explain import explain
-from billing.store.invoice.postings import postings
+from billing.store.invoice.settling import postings
 from billing.store.invoice.verify import verify
 from telemetry import engine_time
 from telemetry.errors import LineInvalid

@@ -15,7 +15,7 @@ import pytest
 from msgspec.structs import replace
 
 from billing.documents.json_file import read_credit_note
-from billing.documents.pdf import credit_note_pdf, invoice_pdf
+from billing.documents.pdf import document_pdf
 from billing.store.catalog_history import remember_catalog
 from billing.store.clickhouse import Ledger
 from billing.store.cost.engine_time import engine_lives, write_cold_starts, write_engine_time
@@ -117,9 +117,7 @@ def traces(ledger: Ledger) -> dict[str, object]:
     """All that anybody can see: every table, and the documents as files."""
     rows: dict[str, object] = {table: ledger.ask(f"SELECT * FROM {table} ORDER BY ALL").rows for table in TABLES}
     documents = {
-        one.number: invoice_pdf(one.invoice())
-        if one.kind == "invoice"
-        else credit_note_pdf(read_credit_note(one.document.encode()))
+        one.number: document_pdf(one.invoice() if one.kind == "invoice" else read_credit_note(one.document.encode()))
         for one in chain_after(ledger, 0)
     }
     return rows | {"pdf": documents, "broken": verify(ledger, files=True).faults}

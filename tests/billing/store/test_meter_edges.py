@@ -10,7 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from billing.store.clickhouse import Ledger
-from billing.store.close.counters import engine_gaps, unexplained
+from billing.store.close.gaps import engine_gaps, unexplained
 from billing.store.cost.engine_time import engine_lives, write_engine_time
 from billing.store.cost.tenant_cost import write_tenant_cost
 from billing.store.finance import month_window, reconciliation

@@ -27,7 +27,7 @@ from billing.store.intake.usage import book_lost, book_spans
 from billing.store.invoice.credits import Agreed, compare, issue_agreed, issue_proposed, propose
 from billing.store.invoice.explain import explain
 from billing.store.invoice.invoices import issue_month, issued
-from billing.store.invoice.postings import postings
+from billing.store.invoice.settling import postings
 from billing.store.invoice.verify import verify
 from catalog.model import Catalog
 from telemetry.engine_time import SessionEvent
