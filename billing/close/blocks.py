@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
+from billing.exact.canonical import text_hash
 from catalog.months import to_datetime
 
 _ID_DIGITS: Final = 12
@@ -76,7 +76,7 @@ class Block:
     @property
     def id(self) -> str:
         """Stable identity, short enough to type."""
-        return hashlib.sha256("\n".join((self.kind, *self.key)).encode()).hexdigest()[:_ID_DIGITS]
+        return text_hash("\n".join((self.kind, *self.key)))[:_ID_DIGITS]
 
     @property
     def acceptable(self) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
@@ -13,7 +11,7 @@ from typing import Final, Literal
 
 from billing.close.acceptance import Acceptance
 from billing.errors import PostingInvalid
-from billing.exact.canonical import to_plain
+from billing.exact.canonical import canonical_json, text_hash
 from billing.exact.money import minor_units, negated, round_currency, total, trimmed
 from billing.invoice.credit import CreditNote
 from billing.invoice.invoice import Invoice
@@ -84,7 +82,8 @@ def invoice_postings(invoice: Invoice, previous_hash: str) -> tuple[Posting, ...
         for line in invoice.lines
     ]
     taxes = [replace(blank, account=TAX, rate=group.rate, credit=group.amount) for group in invoice.taxes]
-    return _chained([replace(blank, debit=invoice.gross), *lines, *taxes], previous_hash)
+    sides = [replace(blank, debit=invoice.gross), *lines, *taxes]
+    return _linked([side for side in sides if side.amount], previous_hash)
 
 
 def credit_note_postings(note: CreditNote, previous_hash: str) -> tuple[Posting, ...]:
@@ -97,7 +96,8 @@ def credit_note_postings(note: CreditNote, previous_hash: str) -> tuple[Posting,
         for line in note.lines
     ]
     taxes = [replace(blank, account=TAX, rate=group.rate, debit=group.amount) for group in note.taxes]
-    return _chained([replace(blank, credit=note.gross), *lines, *taxes], previous_hash)
+    sides = [replace(blank, credit=note.gross), *lines, *taxes]
+    return _linked([side for side in sides if side.amount], previous_hash)
 
 
 def acceptance_postings(acceptance: Acceptance, previous_hash: str) -> tuple[Posting, ...]:
@@ -107,7 +107,7 @@ def acceptance_postings(acceptance: Acceptance, previous_hash: str) -> tuple[Pos
     )
     cost = acceptance.cost
     sides = [replace(blank, account=CARRIED, debit=cost), replace(blank, account=UNBILLED, credit=cost)]
-    return _linked([_positive(side) for side in sides], previous_hash)
+    return _linked(sides, previous_hash)
 
 
 def balance(postings: Iterable[Posting]) -> dict[str, Decimal]:
@@ -167,7 +167,6 @@ def _blank(
     booked_on: date,
     invoice: str,
 ) -> Posting:
-    nothing = Decimal(0)
     return Posting(
         document=number,
         entry=0,
@@ -181,20 +180,16 @@ def _blank(
         booked_on=booked_on,
         invoice=invoice,
         currency=document.currency,
-        debit=nothing,
-        credit=nothing,
+        debit=Decimal(0),
+        credit=Decimal(0),
         previous_hash=FIRST,
         hash="",
     )
 
 
-def _chained(postings: Sequence[Posting], previous_hash: str) -> tuple[Posting, ...]:
-    return _linked([_positive(posting) for posting in postings if posting.amount], previous_hash)
-
-
 def _linked(postings: Sequence[Posting], previous_hash: str) -> tuple[Posting, ...]:
     chained: list[Posting] = []
-    for posting in postings:
+    for posting in map(_positive, postings):
         linked = replace(posting, entry=len(chained) + 1, previous_hash=previous_hash)
         chained.append(replace(linked, hash=_hash(linked)))
         previous_hash = chained[-1].hash
@@ -205,10 +200,8 @@ def _linked(postings: Sequence[Posting], previous_hash: str) -> tuple[Posting, .
 
 def _positive(posting: Posting) -> Posting:
     """A negative debit is a credit, and the other way round; amounts have the currency's minor units."""
-    amount, nothing = (
-        round_currency(posting.amount, posting.currency),
-        Decimal(0).scaleb(-minor_units(posting.currency)),
-    )
+    amount = round_currency(posting.amount, posting.currency)
+    nothing = Decimal(0).scaleb(-minor_units(posting.currency))
     debit, credit = (amount, nothing) if amount > 0 else (nothing, negated(amount))
     return replace(posting, debit=debit, credit=credit)
 
@@ -221,5 +214,4 @@ def _hash(posting: Posting) -> str:
         rate=None if posting.rate is None else trimmed(posting.rate),
         hash="",
     )
-    content = json.dumps(to_plain(plain), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(f"{posting.previous_hash}\n{content}".encode()).hexdigest()
+    return text_hash(f"{posting.previous_hash}\n{canonical_json(plain)}")

@@ -35,14 +35,14 @@ class Item:
 def invoiced_items(invoice: Invoice) -> Iterator[Item]:
     """The lines of an invoice: GPU-hours in hours, tokens by the piece, shares of money as they are printed."""
     for line in invoice.lines:
-        yield _item(line.position, line, line.quantity, line.amount)
+        yield _item(line, line.quantity)
 
 
 def credited_items(note: CreditNote) -> Iterator[Item]:
     """The lines of a credit note; one piece at the credited amount where the amount is not that of one quantity."""
     for line in note.lines:
         if line.quantity is not None:
-            yield _item(line.position, line, line.quantity, line.amount)
+            yield _item(line, line.quantity)
         else:
             count = Decimal(1).copy_sign(line.amount)
             yield Item(
@@ -50,18 +50,18 @@ def credited_items(note: CreditNote) -> Iterator[Item]:
             )
 
 
-def _item(position: int, line: Line | CreditLine, quantity: Decimal, amount: Decimal) -> Item:
+def _item(line: Line | CreditLine, quantity: Decimal) -> Item:
     rate = line.exchange_rate
     price = line.unit_price if rate is None else product(line.unit_price, rate)
     tokens = line.unit == "1M tokens"
     return Item(
-        position=position,
+        position=line.position,
         name=line.description,
         note=line.note,
         quantity=quantity.scaleb(6) if tokens else quantity,
         unit=_HOUR if line.unit == "GPU-hour" else _ONE,
         price=price,
         basis=_MILLION if tokens else 1,
-        amount=amount,
+        amount=line.amount,
         tax_rate=line.tax_rate,
     )

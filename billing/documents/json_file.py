@@ -12,7 +12,7 @@ from billing.exact.canonical import to_plain
 from billing.invoice.credit import CreditNote
 from billing.invoice.invoice import Invoice
 
-T = TypeVar("T")
+T = TypeVar("T", Invoice, CreditNote)
 _INVOICE: Final = TypeAdapter(Invoice)
 _CREDIT_NOTE: Final = TypeAdapter(CreditNote)
 
@@ -23,16 +23,12 @@ def read_invoice(data: bytes) -> Invoice:
     InvoiceInvalid when it is not one, says anything that `Invoice` does not hold, its sums disagree, or it was changed
     after issue.
     """
-    invoice = _read(_INVOICE, data, "invoice", InvoiceInvalid)
-    invoice.check()
-    return invoice
+    return _read(_INVOICE, data, "invoice", InvoiceInvalid)
 
 
 def read_credit_note(data: bytes) -> CreditNote:
     """The credit note that `canonical.written` wrote; CreditInvalid under the conditions of `read_invoice`."""
-    note = _read(_CREDIT_NOTE, data, "credit note", CreditInvalid)
-    note.check()
-    return note
+    return _read(_CREDIT_NOTE, data, "credit note", CreditInvalid)
 
 
 def _read(form: TypeAdapter[T], data: bytes, what: str, failure: type[BillingError]) -> T:
@@ -46,4 +42,5 @@ def _read(form: TypeAdapter[T], data: bytes, what: str, failure: type[BillingErr
         raise failure(
             f"could not read {what} {plain.get('number')}: it is not in the form in which such documents are written"
         )
+    value.check()
     return value

@@ -48,7 +48,16 @@ def written(value: Any) -> bytes:
     return json.dumps(to_plain(value), indent=2, ensure_ascii=False).encode() + b"\n"
 
 
+def canonical_json(value: Any) -> str:
+    """The value with sorted keys and no spaces."""
+    return json.dumps(to_plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
 def content_hash(value: Any) -> str:
-    """SHA-256 (hex) of the value's canonical JSON: sorted keys, no spaces, UTF-8."""
-    text = json.dumps(to_plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    """SHA-256 (hex) of the value's canonical JSON."""
+    return text_hash(canonical_json(value))
+
+
+def text_hash(text: str) -> str:
+    """SHA-256 (hex) of a text as it came, in UTF-8."""
     return hashlib.sha256(text.encode()).hexdigest()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from datetime import date, datetime
 from decimal import Decimal
 
 from billing.errors import BookMissing, ExchangeMissing, PriceMissing
+from billing.exact.canonical import text_hash
 from billing.exact.money import product, round_currency, trimmed
 from billing.exact.periods import BillingMonth
 from catalog import tariff
@@ -48,8 +48,7 @@ def book_hash(book: PriceBook) -> str:
     content = book.model_dump(mode="json", exclude={"version", "note", "known_from"})
     for name in ("gpu_hours", "fx"):
         content[name] = sorted(json.dumps(row, sort_keys=True) for row in _shortest(content[name]))
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return text_hash(json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False))
 
 
 def gpu_price(

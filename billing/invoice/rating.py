@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -13,6 +12,7 @@ from typing import Final, Literal
 from billing.cost.attribution import IdleTime, TenantCost
 from billing.cost.facts import COLD, QuarterKey
 from billing.errors import PayerMissing, RowsInvalid
+from billing.exact.canonical import text_hash
 from billing.exact.money import COST_QUANTUM, plain, product, round_places, total, trimmed
 from billing.invoice.plans import Charge, plan_charges
 from billing.invoice.prices import book_hash
@@ -163,7 +163,7 @@ def ledger_hash(rows: Iterable[TenantCost]) -> str:
         for row in rows
     ]
     lines = sorted(json.dumps(row, sort_keys=True, separators=(",", ":")) for row in plain_rows)
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+    return text_hash("\n".join(lines))
 
 
 def _check_rows(tenant: Tenant, rows: Sequence[TenantCost]) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from billing.exact.canonical import text_hash
 from billing.store.clickhouse import Ledger
-from billing.store.rows import text_hash
 from catalog.model import Catalog
 
 

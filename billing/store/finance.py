@@ -157,11 +157,10 @@ def _tenants(ledger: Ledger, catalog: Catalog, now: datetime) -> dict[str, Tenan
     budgets = Counter[str]()
     for adapter in catalog.adapters:
         budgets[adapter.owner or ""] += adapter.memory_budget_bytes
-    prices = (tariff.gpu_price(catalog.price_books, e.gpu_type, to_ns(now), now) for e in catalog.engines)
     per_hour = total(
         product(price, Decimal(engine.gpu_count))
-        for engine, price in zip(catalog.engines, prices, strict=True)
-        if price is not None
+        for engine in catalog.engines
+        if (price := tariff.gpu_price(catalog.price_books, engine.gpu_type, to_ns(now), now)) is not None
     )
     out: dict[str, TenantFigures] = {}
     for tenant, month in sorted(months.items()):

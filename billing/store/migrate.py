@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from datetime import datetime
 from importlib import resources
 from typing import Final
 
+from billing.exact.canonical import text_hash
 from billing.store.clickhouse import Ledger
 from billing.store.cluster import on_cluster
 from billing.store.door import DATABASE
@@ -29,7 +29,7 @@ class Migration:
     @property
     def hash(self) -> str:
         """What the ledger remembers of this file."""
-        return hashlib.sha256(self.statement.encode()).hexdigest()
+        return text_hash(self.statement)
 
 
 def migrations() -> list[Migration]:

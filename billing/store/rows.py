@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from billing.cost.facts import MEASURED_PARTS, EngineMinute
 from telemetry.otlp_decode import EventRow
 from telemetry.usage import ErrorType, Slice, Status, UsageRecord
 
@@ -24,19 +22,11 @@ _INSTANTS: Final = {
 }
 _SLICE: Final = ("start_ns", "base_ns", "adapter_ns", "recompute_ns", "kv_saved_base_ns", "kv_saved_adapter_ns")
 
-ENGINE_MINUTE: Final = (*MEASURED_PARTS, "down_ns", "gpu_type", "gpu_count")
-"""Fields of EngineMinute whose column has the same name."""
-
 
 def looked_for(found: Sequence[UsageRecord | EventRow]) -> dict[str, Any]:
     """The emitters and the range of numbers in which the ledger is asked for records or events."""
     seqs = [one.seq for one in found]
     return {"emitters": sorted({one.emitter for one in found}), "low": min(seqs), "high": max(seqs)}
-
-
-def text_hash(text: str) -> str:
-    """SHA-256 (hex) of a text as it came."""
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def usage_row(record: UsageRecord, record_hash: str, version: int) -> dict[str, Any]:
@@ -63,8 +53,3 @@ def usage_record(row: Mapping[str, Any]) -> UsageRecord:
         error_type=None if row["error_type"] is None else ErrorType(row["error_type"]),
         slices=tuple(slices) if row["measured"] else None,
     )
-
-
-def engine_minute(row: Mapping[str, Any]) -> EngineMinute:
-    """The minute from a row that has its start as `minute_ns`."""
-    return EngineMinute(engine=row["engine"], start_ns=row["minute_ns"], **{name: row[name] for name in ENGINE_MINUTE})

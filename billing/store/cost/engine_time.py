@@ -14,12 +14,13 @@ from billing.exact.periods import to_ns
 from billing.store import versions
 from billing.store.clickhouse import Ledger
 from billing.store.cost.derivations import Derived
-from billing.store.rows import ENGINE_MINUTE, engine_minute
 from catalog.model import Catalog
 from catalog.months import to_datetime
 from telemetry.engine_time import AdapterLoad
 from telemetry.names import EventName
 
+_MINUTE: Final = (*MEASURED_PARTS, "down_ns", "gpu_type", "gpu_count")
+"""Fields of EngineMinute whose column has the same name."""
 _EXTRAS: Final = ("steps", "predicted_ns", "system_causes")
 _SAME: Final = (
     "emitter",
@@ -84,11 +85,7 @@ def write_engine_time(ledger: Ledger, start_ns: int, end_ns: int, catalog: Catal
             faults[engine] = str(error)
             continue
         new += [_row(minute, extras.get((minute.engine, minute.start_ns))) for minute in minutes]
-    old = [
-        {name: value for name, value in row.items() if name != "minute_ns"}
-        for row in ledger.read("engine_time_window", window)
-        if row["engine"] not in faults
-    ]
+    old = [row for row in ledger.read("engine_time_window", window) if row["engine"] not in faults]
     changed = versions.change(old, new, ("engine", "minute"))
     versions.apply(ledger, "engine_time_versions", changed, to_ns(now))
     return Derived(changed.count, tuple(faults.values()))
@@ -96,7 +93,10 @@ def write_engine_time(ledger: Ledger, start_ns: int, end_ns: int, catalog: Catal
 
 def read_engine_minutes(ledger: Ledger, start_ns: int, end_ns: int) -> list[EngineMinute]:
     """The minutes of a window, by engine and time."""
-    return [engine_minute(row) for row in ledger.read("engine_time_window", {"start_ns": start_ns, "end_ns": end_ns})]
+    return [
+        EngineMinute(row["engine"], to_ns(row["minute"]), **{name: row[name] for name in _MINUTE})
+        for row in ledger.read("engine_time_window", {"start_ns": start_ns, "end_ns": end_ns})
+    ]
 
 
 def write_cold_starts(ledger: Ledger, start_ns: int, end_ns: int, now: datetime) -> int:
@@ -108,7 +108,7 @@ def write_cold_starts(ledger: Ledger, start_ns: int, end_ns: int, now: datetime)
 
 def _row(minute: EngineMinute, extras: dict[str, Any] | None) -> dict[str, Any]:
     row = {"engine": minute.engine, "minute": to_datetime(minute.start_ns)}
-    row |= {name: getattr(minute, name) for name in ENGINE_MINUTE}
+    row |= {name: getattr(minute, name) for name in _MINUTE}
     return row | (extras or {"steps": 0, "predicted_ns": 0, "system_causes": {}})
 
 

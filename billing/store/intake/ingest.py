@@ -9,13 +9,14 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
+from billing.exact.canonical import text_hash
 from billing.exact.periods import to_ns
 from billing.store.clickhouse import Ledger
 from billing.store.intake import quarantine
 from billing.store.intake.sorting import Sorted, event_fault, sort
 from billing.store.intake.sources import Line, Skipped, Source, SourceMissing, SourceUnreadable, find, size
 from billing.store.intake.usage import Booked, Candidate, book, tried
-from billing.store.rows import looked_for, text_hash
+from billing.store.rows import looked_for
 from catalog.durations import DAY_NS
 from catalog.model import Catalog
 from telemetry.names import Attr

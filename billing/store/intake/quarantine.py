@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Final, Literal
 
+from billing.exact.canonical import text_hash
 from billing.exact.periods import to_ns
 from billing.store.clickhouse import Ledger
 from billing.store.errors import EntryMissing, ReasonMissing
-from billing.store.rows import text_hash
 
 ACCEPTED: Final = "accepted by a later run"
 RELEASED: Final = "released: "

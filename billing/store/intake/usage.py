@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from billing.cost.attempts import Life, absurdities, faults, is_lost, lost_record
+from billing.exact.canonical import text_hash
 from billing.exact.periods import to_ns
 from billing.store.clickhouse import Ledger
 from billing.store.intake import quarantine
 from billing.store.intake.quarantine import Entry
-from billing.store.rows import looked_for, text_hash, usage_record, usage_row
+from billing.store.rows import looked_for, usage_record, usage_row
 from catalog.durations import DAY_NS
 from catalog.model import Catalog
 from telemetry.engine_time import Opened

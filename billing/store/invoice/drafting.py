@@ -68,7 +68,7 @@ class Desk:
             method=", ".join(sorted(provenance["methods"])) or _DEFAULT_METHOD,
             profiles=provenance["profiles"],
             reconciliation=self._reconciliation(tenant.id, window),
-            previous=previous if previous and previous.currency == tenant.currency else None,
+            previous=previous,
             corrections=corrections,
         )
 

@@ -16,12 +16,11 @@ from typing import Any, Final, NamedTuple, TypeVar
 from billing.close.acceptance import Acceptance, read_acceptance
 from billing.close.month import free_sequence
 from billing.documents.json_file import read_credit_note, read_invoice
-from billing.exact.canonical import written
+from billing.exact.canonical import text_hash, written
 from billing.invoice.credit import CreditNote
 from billing.invoice.invoice import Invoice
 from billing.store.clickhouse import Ledger
 from billing.store.errors import DocumentMissing, IssueLost
-from billing.store.rows import text_hash
 
 Document = TypeVar("Document", Invoice, CreditNote, Acceptance)
 Chained = Invoice | CreditNote | Acceptance

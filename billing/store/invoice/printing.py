@@ -14,9 +14,9 @@ from billing.close.month import Closed
 from billing.documents.facturx import Document
 from billing.documents.press import FORMS, Files, Paper, Press
 from billing.errors import DocumentFailed
+from billing.exact.canonical import text_hash
 from billing.store.clickhouse import Ledger
 from billing.store.invoice.issuing import document_text
-from billing.store.rows import text_hash
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 -- Engine minutes of a window, as they are now.
 SELECT
-    engine, minute, toUnixTimestamp64Milli(minute) * 1000000 AS minute_ns,
+    engine, minute,
     wall_ns, idle_ns, tenants_ns, cold_ns, recompute_ns, system_ns, unattributed_ns, down_ns, gpu_type, gpu_count,
     steps, predicted_ns, system_causes
 FROM engine_time
