@@ -55,7 +55,7 @@ class CreditLine:
     tax_rate: Decimal
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CreditNote:
     """A draft (no number, no date) or an issued credit note; positive amounts mean that the customer gets money back.
 
@@ -64,10 +64,10 @@ class CreditNote:
     took off the same invoice and `remaining_gross` what stands after this one.
     """
 
-    schema: str
-    state: Literal["draft", "issued"]
-    number: str | None
-    issued_on: date | None
+    schema: str = SCHEMA
+    state: Literal["draft", "issued"] = "draft"
+    number: str | None = None
+    issued_on: date | None = None
     tenant: str
     seller: Party
     buyer: Party
@@ -100,7 +100,7 @@ class CreditNote:
     price_book: str
     cutoff: datetime
     ledger_hash: str | None
-    content_hash: str | None
+    content_hash: str | None = None
 
     @property
     def agreed(self) -> bool:
@@ -172,10 +172,6 @@ def _drafted(
     own = sums((line.amount for line in lines), taxes, invoice.currency, invoice.exchange)
     already = round_currency(total(note.gross for note in before), invoice.currency)
     return CreditNote(
-        schema=SCHEMA,
-        state="draft",
-        number=None,
-        issued_on=None,
         tenant=invoice.tenant,
         seller=invoice.seller,
         buyer=invoice.buyer,
@@ -208,7 +204,6 @@ def _drafted(
         price_book=invoice.price_book,
         cutoff=cutoff,
         ledger_hash=None,
-        content_hash=None,
     )
 
 

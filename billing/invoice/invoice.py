@@ -73,7 +73,7 @@ class Comparison:
     unit_price: Decimal | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Invoice:
     """A draft (no number, no dates) or an issued invoice (numbered, dated, `content_hash` over everything else).
 
@@ -86,11 +86,11 @@ class Invoice:
     `first_day` and `last_day` are what `time_zone` calls them. Facts known after `cutoff` are not in it.
     """
 
-    schema: str
-    state: Literal["draft", "issued"]
-    number: str | None
-    issued_on: date | None
-    due_on: date | None
+    schema: str = SCHEMA
+    state: Literal["draft", "issued"] = "draft"
+    number: str | None = None
+    issued_on: date | None = None
+    due_on: date | None = None
     payment_days: int
     tenant: str
     seller: Party
@@ -135,7 +135,7 @@ class Invoice:
     cutoff: datetime
     ledger_hash: str
     notes: tuple[str, ...]
-    content_hash: str | None
+    content_hash: str | None = None
 
     def check(self) -> None:
         """Raise InvoiceInvalid unless sums agree to the cent and an issued invoice is what was issued."""
@@ -198,8 +198,6 @@ def draft_invoice(
     taxes = tax_groups(lines, currency)
     own = sums((line.amount for line in lines), taxes, currency, rate)
     invoice = Invoice(
-        schema=SCHEMA,
-        state="draft",
         **_heading(tenant, seller, month, book),
         **{name: getattr(rated, name) for name in _AS_RATED},
         currency=currency,
@@ -220,7 +218,6 @@ def draft_invoice(
         profiles=tuple(sorted(set(profiles))),
         cutoff=cutoff,
         notes=_notes(rated, tenant, rate, corrections),
-        content_hash=None,
     )
     invoice.check()
     return invoice
@@ -248,9 +245,6 @@ def _belong_together(
 
 def _heading(tenant: Tenant, seller: Seller, month: BillingMonth, book: PriceBook) -> dict[str, Any]:
     return {
-        "number": None,
-        "issued_on": None,
-        "due_on": None,
         "payment_days": seller.payment_days,
         "tenant": tenant.id,
         "seller": Party(seller.name, seller.address, seller.tax_id, seller.email, seller.iban),

@@ -71,7 +71,7 @@ def release(
 @group.command()
 def retry(ids: Ids = None, catalog: CatalogFile = None, home: Home = None, dsn: Dsn = None, json: Json = False) -> None:
     """Take entries whose cause is gone: those named, or all. Exit code 1 when one still waits."""
-    from billing.store.intake.retry import retry as again
+    from billing.store.intake.ingest import retry as again
 
     books = open_books(home, catalog, dsn)
     with books.open() as ledger:

@@ -1,13 +1,16 @@
-"""Takes spool files and plain usage lines into the ledger: resumable by file offset, idempotent by record identity."""
+"""Takes spool files and plain usage lines into the ledger: resumable by file offset, idempotent by record identity.
+
+What waits in quarantine is tried again: its cause may be gone, by another catalog or another version of this program.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from billing.exact.canonical import text_hash
 from billing.exact.periods import to_ns
@@ -15,14 +18,14 @@ from billing.store.clickhouse import Ledger
 from billing.store.intake import quarantine
 from billing.store.intake.sorting import Sorted, event_fault, sort
 from billing.store.intake.sources import Line, Skipped, Source, SourceMissing, SourceUnreadable, find, size
-from billing.store.intake.usage import Booked, Candidate, book, tried
+from billing.store.intake.usage import Booked, Candidate, book, retry_usage, tried
 from billing.store.rows import looked_for
 from catalog.durations import DAY_NS
 from catalog.model import Catalog
 from telemetry.names import Attr
 from telemetry.otlp_decode import EventRow, SpanRow
 
-__all__ = ["IngestReport", "Skipped", "SourceMissing", "ingest", "take_again", "take_event"]
+__all__ = ["IngestReport", "Skipped", "SourceMissing", "ingest", "retry"]
 
 Progress = Callable[[int, int], None]
 """Called with bytes done and bytes in all."""
@@ -87,7 +90,36 @@ def ingest(
     return report
 
 
-def take_again(ledger: Ledger, line: str, source: str, catalog: Catalog, now: datetime) -> bool:
+def retry(
+    ledger: Ledger, ids: Sequence[str], catalog: Catalog, now: datetime
+) -> tuple[list[quarantine.Waiting], list[quarantine.Waiting]]:
+    """Take what can be taken now, of these entries or (none named) of all open ones; what was taken, and what still waits.
+
+    Nothing that still waits changes. EntryMissing as in `quarantine.chosen`.
+    """
+    named = quarantine.chosen(ledger, ids) if ids else quarantine.listed(ledger)
+    entries = [entry for entry in named if not entry.resolution]
+    rows = {row["id"]: row for row in ledger.read("quarantine_entries", {"ids": [entry.id for entry in entries]})}
+    if any(entry.kind == "usage" for entry in entries):
+        retry_usage(ledger, catalog, now)
+    lines = [entry for entry in entries if entry.kind == "line"]
+    taken = [entry.id for entry in lines if _taken(ledger, rows[entry.id], catalog, now)]
+    quarantine.resolve(ledger, dict.fromkeys(taken, quarantine.ACCEPTED), now)
+    waiting = {entry.id for entry in quarantine.listed(ledger)}
+    return [e for e in entries if e.id not in waiting], [e for e in entries if e.id in waiting]
+
+
+def _taken(ledger: Ledger, row: Mapping[str, Any], catalog: Catalog, now: datetime) -> bool:
+    """An entry of an event holds its body, its name begins the reason; any other holds its line."""
+    if not row["emitter"]:
+        return _take_again(ledger, row["content"], row["source"], catalog, now)
+    if row["event_time"] is None:
+        return False
+    name = row["reason"].split(" ", 1)[0]
+    return _take_event(ledger, EventRow(name, row["emitter"], row["seq"], row["event_time"], row["content"]), now)
+
+
+def _take_again(ledger: Ledger, line: str, source: str, catalog: Catalog, now: datetime) -> bool:
     """Take one whole line that could not be read before; whether it can be read now. Otherwise nothing happens.
 
     What a line of usage says is judged as ever: a record with a fault waits in quarantine as such.
@@ -100,7 +132,7 @@ def take_again(ledger: Ledger, line: str, source: str, catalog: Catalog, now: da
     return True
 
 
-def take_event(ledger: Ledger, event: EventRow, now: datetime) -> bool:
+def _take_event(ledger: Ledger, event: EventRow, now: datetime) -> bool:
     """Take one event that was not what its name promises; whether it is now. Otherwise nothing happens."""
     if event_fault(event, to_ns(now)):
         return False

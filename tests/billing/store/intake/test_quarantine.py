@@ -14,9 +14,8 @@ from msgspec.structs import replace
 from billing.store.clickhouse import Ledger
 from billing.store.errors import EntryMissing, ReasonMissing
 from billing.store.finance import waiting
-from billing.store.intake.ingest import ingest
+from billing.store.intake.ingest import ingest, retry
 from billing.store.intake.quarantine import ACCEPTED, Entry, chosen, listed, put, release
-from billing.store.intake.retry import retry
 from billing.store.invoice.invoices import close_month
 from catalog.model import Catalog
 from telemetry.engine_time import MeterWindow
