@@ -13,7 +13,6 @@ from serving.attempt.record import Facts
 from serving.attempt.residency_door import Lease
 from serving.policy.admission import Ask
 from serving.policy.routing import Decision, Denial
-from serving.protocol.errors import Refusal
 from serving.protocol.request import Call
 from serving.protocol.response import Reply
 from serving.wire.request_context import RequestContext
@@ -137,10 +136,6 @@ class Attempt:
         if self.facts.status is None:
             self.facts.status, self.facts.error_type = status, error_type
             self.facts.finished_ns = self.now()
-
-    def end_refused(self, refusal: Refusal) -> None:
-        """The outcome of a refusal."""
-        self.end(refusal.status, refusal.error_type)
 
     def _passed(self, name: str, start_ns: int, attributes: Mapping[str, Any]) -> int:
         """A stage is over now; the instant."""

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from catalog.durations import SECOND_NS
 from catalog.load import CatalogInvalid, parse_bytes, read_file
-from catalog.model import Catalog
-from serving.policy.credentials import Keyring
+from catalog.model import Catalog, Tenant
+from serving.policy.credentials import keyring
 from serving.policy.routing import Policy
 
 log = logging.getLogger(__name__)
@@ -26,12 +26,12 @@ class View:
 
     catalog: Catalog
     policy: Policy
-    keys: Keyring
+    keys: Mapping[str, Tenant]
 
     @classmethod
     def of(cls, catalog: Catalog) -> View:
         """Prepare a catalog for use."""
-        return cls(catalog, Policy.of(catalog), Keyring.of(catalog))
+        return cls(catalog, Policy.of(catalog), keyring(catalog))
 
 
 class CatalogSource:

@@ -155,8 +155,7 @@ class Client:
 
 def abort_of(scope: Scope) -> Callable[[], None]:
     """How to close the request's connection at once; nothing happens where the server cannot."""
-    extension = (scope.get("extensions") or {}).get(ABORT)
-    abort: Callable[[], None] = extension if callable(extension) else lambda: None
+    abort: Callable[[], None] = (scope.get("extensions") or {}).get(ABORT, lambda: None)
     return abort
 
 

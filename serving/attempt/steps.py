@@ -62,19 +62,18 @@ class Steps:
         if (wait_s := self._services.door.retry_after_s()) is not None:
             raise errors.engine_down(wait_s)
         bound = await self._admit(view.catalog, tenant, attempt, client, call)
-        served, public = self._services.door.base_model, view.catalog.base_model.name
         if adapter is not None:
             hold = self._hold(attempt, adapter, tenant)
             await (hold if self._services.residency.ready(adapter) else client.unless_gone(hold))
-            served, public = attempt.served_name, adapter.name
         else:
             attempt.note_residency(HIT, None, attempt.now(), False)
         if client.gone.is_set():
             raise ClientGone
         context = RequestContext(attempt.facts.attempt_key, tenant.id, cache_salt(self._secret, tenant))
-        answer.expect(call, Names(served, public), context, attempt.note_first_token)
+        public = adapter.name if adapter is not None else view.catalog.base_model.name
+        answer.expect(call, Names(attempt.served_name, public), context, attempt.note_first_token)
         orders = Orders(
-            served_name=served,
+            served_name=attempt.served_name,
             context=context,
             request_id=attempt.facts.request_id,
             traceparent=traceparent(attempt),

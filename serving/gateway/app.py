@@ -14,6 +14,7 @@ from serving.gateway.pages import Pages
 from serving.gateway.passthrough import Passthrough
 from serving.gateway.routes import Served, route_of
 from serving.gateway.unauthenticated import Unauthenticated
+from serving.policy.credentials import caller
 from serving.protocol import errors
 from serving.protocol.errors import Refusal
 
@@ -67,7 +68,7 @@ class GatewayApp:
             await self.pages.of_the_operator[path](scope, receive, send)
             return
         view = self._source.view
-        tenant = view.keys.tenant(Headers(scope=scope))
+        tenant = caller(view.keys, Headers(scope=scope))
         refusal = None
         if tenant is None:
             refusal = self._refusal(scope, route.served is Served.METERED)

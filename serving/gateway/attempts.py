@@ -69,7 +69,7 @@ class Attempts:
                 log.exception("attempt %s failed", attempt.facts.attempt_key)
                 said = errors.engine_failed(attempt.facts.request_id)
             if said is not None:
-                attempt.end_refused(said)
+                attempt.end(said.status, said.error_type)
                 answer.refuse(said)
             attempt.note_client(client.waited_ns, client.gone.is_set() and not answer.streaming)
             cancelled |= await self._booked(attempt, answer)
@@ -112,11 +112,8 @@ class Attempts:
 
     async def close(self, attempt: Attempt, answer: Answer) -> None:
         """Book an attempt; see `serving.attempt.closing`."""
-        with _listed(self._closing):
-            try:
-                await close(self._services, attempt, answer)
-            except Exception:
-                log.exception("attempt %s could not be closed", attempt.facts.attempt_key)
+        with _listed(self._closing), guarded("attempt %s could not be closed", attempt.facts.attempt_key):
+            await close(self._services, attempt, answer)
 
     async def end(self, grace_s: float) -> None:
         """Wait `grace_s` for open attempts, then cancel them; `ended` waits for their records."""

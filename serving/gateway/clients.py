@@ -62,9 +62,7 @@ def neighbourhood(host: str) -> str:
     except ValueError:
         return host
     if isinstance(address, ipaddress.IPv6Address):
-        if address.ipv4_mapped is not None:
-            return str(address.ipv4_mapped)
-        return str(ipaddress.ip_network((address, 64), strict=False))
+        return str(address.ipv4_mapped or ipaddress.ip_network((address, 64), strict=False))
     return host
 
 

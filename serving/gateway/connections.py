@@ -57,10 +57,6 @@ class Connections:
         self._open: set[Connection] = set()
         self._by_address: Counter[str] = Counter()
 
-    def protocol(self, **given: Any) -> Connection:
-        """Makes the protocol of one connection; uvicorn calls it."""
-        return Connection(self, **given)
-
     def enter(self, connection: Connection) -> bool:
         """Count it in; False when there are too many."""
         address = connection.address

@@ -8,13 +8,14 @@ import resource
 import socket
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import uvicorn
 
 from serving.attempt.limits import Limits
 from serving.gateway.build import Gateway
-from serving.gateway.connections import Connections
+from serving.gateway.connections import Connection, Connections
 from telemetry.metrics import Metrics
 
 SEND_BUFFER_BYTES: Final = 128 << 10
@@ -81,7 +82,7 @@ async def answer(
 def _config(gateway: Gateway, connections: Connections, proxies: Sequence[str]) -> uvicorn.Config:
     return uvicorn.Config(
         gateway.app,
-        http=connections.protocol,  # type: ignore[arg-type]
+        http=partial(Connection, connections),  # type: ignore[arg-type]
         ws="none",
         lifespan="off",
         # What clients send wrong is theirs to know, and would fill the log.

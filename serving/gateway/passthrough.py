@@ -79,7 +79,11 @@ class Passthrough:
         limit = self._limits.body_bytes if path == COUNT else min(TEXT_BYTES, self._limits.body_bytes)
         raw = await client.body(declared_length(Headers(scope=scope)), limit, self._limits.body_s)
         body = b"" if path == VERSION else await offload(len(raw), self._body, raw, view, tenant)
-        heard = _Heard()
+        heard: list[Message] = []
+
+        async def hear(message: Message) -> None:
+            heard.append(message)
+
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
         inner = {**engine_scope(scope, path, headers), "method": method}
         try:
@@ -89,7 +93,7 @@ class Passthrough:
                     inner,
                     body,
                     client,
-                    heard.send,
+                    hear,
                     None,
                     limit_s=TIMEOUT_S,
                     grace_s=self._limits.abort_grace_s,
@@ -98,9 +102,10 @@ class Passthrough:
             raise
         except Exception as error:
             raise await self._failed(path, error) from None
-        if heard.status >= 500:
+        status: int = heard[0]["status"] if heard else 500
+        if status >= 500:
             raise await self._failed(path, None)
-        return heard.status, heard.body
+        return status, b"".join(message.get("body", b"") for message in heard)
 
     def _body(self, raw: bytes, view: View, tenant: Tenant) -> bytes:
         """The client's body for the base model: all models of an engine have its tokenizer and its chat template."""
@@ -119,17 +124,3 @@ class Passthrough:
         if await self._door.healthy():
             return errors.unreadable()
         return errors.engine_failed(request_id)
-
-
-class _Heard:
-    """A whole reply of the engine's app."""
-
-    def __init__(self) -> None:
-        self.status = 500
-        self.body = b""
-
-    async def send(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-        else:
-            self.body += message.get("body", b"")

@@ -42,10 +42,6 @@ class Route:
     served: Served
     why: str
 
-    def matches(self, path: str) -> bool:
-        """Whether a request for `path` comes here."""
-        return re.fullmatch(_pattern(self.path), path) is not None
-
 
 def _pattern(path: str) -> str:
     parts = re.split(r"(\{[^}]*\})", path)
@@ -57,6 +53,7 @@ def _closed(why: str, *routes: tuple[str, str]) -> Iterator[Route]:
     return (Route(path, tuple(methods.split()), Served.CLOSED, why) for methods, path in routes)
 
 
+_TOKENS: Final = "the tenant's own models only; nothing is computed"
 _STORE: Final = "responses are not kept, so that no tenant can reach another's"
 _OPERATORS: Final = "acts on or tells of the engine as a whole"
 _UNMETERED: Final = "makes the engine or its front end work in a way that is not metered"
@@ -64,9 +61,7 @@ _ABSENT: Final = "the engine serves a model that generates text; vLLM has this f
 
 ROUTES: Final[tuple[Route, ...]] = (
     *(Route(path, ("POST",), Served.METERED, f"`{op.name}`") for path, op in OPERATIONS.items()),
-    Route("/tokenize", ("POST",), Served.PASSED, "the tenant's own models only; nothing is computed"),
-    Route("/detokenize", ("POST",), Served.PASSED, "the tenant's own models only; nothing is computed"),
-    Route(COUNT, ("POST",), Served.PASSED, "the tenant's own models only; nothing is computed"),
+    *(Route(path, ("POST",), Served.PASSED, _TOKENS) for path in ("/tokenize", "/detokenize", COUNT)),
     Route(VERSION, ("GET",), Served.PASSED, "vLLM's version, for any tenant"),
     Route(MODELS, ("GET",), Served.OWN, "the tenant's own models"),
     Route(MODELS + "/{model:path}", ("GET",), Served.OWN, "one of the tenant's own models"),
@@ -139,12 +134,12 @@ ROUTES: Final[tuple[Route, ...]] = (
 )
 
 _EXACT: Final[Mapping[str, Route]] = {route.path: route for route in ROUTES if "{" not in route.path}
-_PATTERNS: Final = tuple(route for route in ROUTES if "{" in route.path)
+_PATTERNS: Final = [(re.compile(_pattern(route.path)), route) for route in ROUTES if "{" in route.path]
 
 
 def route_of(path: str) -> Route | None:
     """Where a request for `path` comes; None: nowhere that is known."""
-    return _EXACT.get(path) or next((route for route in _PATTERNS if route.matches(path)), None)
+    return _EXACT.get(path) or next((route for pattern, route in _PATTERNS if pattern.fullmatch(path)), None)
 
 
 def table() -> str:

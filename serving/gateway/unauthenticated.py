@@ -72,7 +72,7 @@ class Unauthenticated:
             return None
         else:
             self._attempt = self._attempts.open("/v1/*", UNAUTHENTICATED, None)
-            self._attempt.end_refused(errors.unauthenticated())
+            self._attempt.end(Status.REJECTED, ErrorType.REJECTED)
             self._booking = asyncio.create_task(self._book_later())
         return self._attempt.facts.request_id
 

@@ -169,6 +169,6 @@ def settle(quotas: Quotas, load: Load, ask: Ask, used_tokens: int | None, now_ns
     """Give back what an admitted request held; `used_tokens` replaces the estimate (None: not known, the estimate stays)."""
     tokens = load.tokens
     if (rate := quotas.tokens_per_minute) is not None and tokens is not None and used_tokens is not None:
-        tokens = tokens.refilled(rate, now_ns).minus(used_tokens - ask.tokens)
-        tokens = replace(tokens, level=min(tokens.level, rate * MINUTE_NS))
+        # What comes back may be more than a bucket holds.
+        tokens = tokens.refilled(rate, now_ns).minus(used_tokens - ask.tokens).refilled(rate, now_ns)
     return Load(load.requests, tokens, max(0, load.kv_blocks - ask.kv_blocks), max(0, load.seats - ask.seats))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from catalog.model import Catalog, Tenant
 
@@ -24,21 +23,15 @@ def key_of(headers: Mapping[str, str]) -> str:
     return key.strip() if scheme.lower() == "bearer" else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Keyring:
-    """Every key of a catalog. A lookup by hash tells nothing about a key by the time it takes."""
+def keyring(catalog: Catalog) -> Mapping[str, Tenant]:
+    """Who has each key of a catalog, by its hash. A lookup by hash tells nothing about a key by the time it takes."""
+    return {h: tenant for tenant in catalog.tenants for h in tenant.key_hashes}
 
-    tenants: Mapping[str, Tenant]
 
-    @classmethod
-    def of(cls, catalog: Catalog) -> Keyring:
-        """The keys of all tenants of `catalog`."""
-        return cls({h: tenant for tenant in catalog.tenants for h in tenant.key_hashes})
-
-    def tenant(self, headers: Mapping[str, str]) -> Tenant | None:
-        """Whose key a request holds; None when there is no key or nobody has it."""
-        key = key_of(headers)
-        return self.tenants.get(key_hash(key)) if key else None
+def caller(keys: Mapping[str, Tenant], headers: Mapping[str, str]) -> Tenant | None:
+    """Whose key a request holds; None when there is no key or nobody has it."""
+    key = key_of(headers)
+    return keys.get(key_hash(key)) if key else None
 
 
 def cache_salt(secret: bytes, tenant: Tenant) -> str:

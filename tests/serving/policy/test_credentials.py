@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from catalog.model import Catalog
-from serving.policy.credentials import Keyring, cache_salt, key_hash
+from serving.policy.credentials import cache_salt, caller, key_hash, keyring
 
 
 @pytest.mark.parametrize(
@@ -24,14 +24,14 @@ from serving.policy.credentials import Keyring, cache_salt, key_hash
     ],
 )
 def test_a_header_names_a_tenant_or_nobody(example: Catalog, header: str | None, tenant: str | None) -> None:
-    found = Keyring.of(example).tenant({} if header is None else {"authorization": header})
+    found = caller(keyring(example), {} if header is None else {"authorization": header})
     assert (found.id if found else None) == tenant
 
 
 def test_a_hash_is_not_a_key(example: Catalog) -> None:
     (listed,) = example.tenants[0].key_hashes
     assert listed == key_hash("demo-key-clinic")
-    assert Keyring.of(example).tenant({"authorization": f"Bearer {listed}"}) is None
+    assert caller(keyring(example), {"authorization": f"Bearer {listed}"}) is None
 
 
 def test_salts_differ_by_tenant_and_secret_and_are_shared_inside_a_group_only(example: Catalog) -> None:
