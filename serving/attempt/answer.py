@@ -128,9 +128,6 @@ class Answer:
             (b"content-type", self._content_type),
             (b"x-request-id", self._request_id.encode()),
             *((name.encode(), value.encode()) for name, value in self._extra_headers.items()),
+            (b"cache-control", b"no-cache") if length is None else (b"content-length", str(length).encode()),
         ]
-        if length is not None:
-            headers.append((b"content-length", str(length).encode()))
-        else:
-            headers.append((b"cache-control", b"no-cache"))
         await self._client.send({"type": "http.response.start", "status": self.status, "headers": headers})

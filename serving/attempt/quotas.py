@@ -105,7 +105,7 @@ class TenantQuotas:
             terms, account = budgeted
             if refused := account.refusal(terms, ask, now_ns, mono_ns):
                 raise over_quota(refused.reason, refused.fact, refused.retry_after_s)
-        answer = admission.admit(quotas, self._load(tenant), ask, mono_ns)
+        answer = admission.admit(quotas, self._loads.get(tenant.id, Load()), ask, mono_ns)
         if isinstance(answer, admission.QuotaRefusal):
             raise over_quota(answer.reason, answer.fact, answer.retry_after_s)
         self._loads[tenant.id] = answer
@@ -116,7 +116,8 @@ class TenantQuotas:
     def settle(self, tenant: Tenant, ask: Ask, used_tokens: int | None, seq: int, record: UsageRecord | None) -> None:
         """Give back what an admitted request held and replace its estimates by what it used; `record` is what was booked."""
         now_ns = self._clock.mono_ns()
-        self._loads[tenant.id] = admission.settle(tenant.quotas, self._load(tenant), ask, used_tokens, now_ns)
+        load = self._loads.get(tenant.id, Load())
+        self._loads[tenant.id] = admission.settle(tenant.quotas, load, ask, used_tokens, now_ns)
         if tenant.id in self._accounts:
             terms, account = self._accounts[tenant.id]
             account.settle(terms, seq, record, self._clock.utc_ns())
@@ -140,9 +141,6 @@ class TenantQuotas:
     def written_off(self) -> int:
         """Holds that expired, and charges that never came to the ledger."""
         return sum(account.written_off for _, account in self._accounts.values())
-
-    def _load(self, tenant: Tenant) -> Load:
-        return self._loads.get(tenant.id, Load())
 
     def _account(self, catalog: Catalog, tenant: Tenant) -> tuple[Terms, Account] | None:
         """The tenant's account, brought to the ledger's newest figures."""

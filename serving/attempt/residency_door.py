@@ -31,10 +31,6 @@ PATIENCE: Final = 0.5
 class TierBusy(EngineError):
     """The adapter could not be made resident in time: every place is in use, or its load takes longer."""
 
-    def __init__(self, adapter: str, fact: str) -> None:
-        self.adapter = adapter
-        super().__init__(f"could not load adapter {adapter}: {fact}")
-
 
 class _NotWanted(Exception):
     """A load that nobody waits for any more, or that nobody asked for and that finds no free place."""
@@ -111,7 +107,8 @@ class ResidencyDoor:
         except TimeoutError:
             if not deadline.expired():
                 raise
-            raise TierBusy(adapter.name, f"no place and no load within {self._room_s:g} s") from None
+            fact = f"no place and no load within {self._room_s:g} s"
+            raise TierBusy(f"could not load adapter {adapter.name}: {fact}") from None
 
     async def _hold(self, adapter: Adapter, cause: LoadCause, strictness: Fraction) -> Lease:
         files = await self._shelf.files(adapter)

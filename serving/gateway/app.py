@@ -64,8 +64,8 @@ class GatewayApp:
             raise errors.not_found(route.why if route is not None else None)
         if scope["method"] not in route.methods:
             raise errors.wrong_method(route.methods)
-        if path in self.pages.of_the_operator:
-            await self.pages.of_the_operator[path](scope, receive, send)
+        if page := self.pages.keyless.get(path):
+            await page(scope, receive, send)
             return
         view = self._source.view
         tenant = caller(view.keys, Headers(scope=scope))

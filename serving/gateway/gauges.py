@@ -20,10 +20,9 @@ AT_ONCE: Final = 32
 """Tenants that are looked at before others get their turn."""
 
 
-def utilisation(state: EngineState) -> float:
-    """(weights + slots in use + KV blocks in use) / the engine's budget."""
-    used = state.weights_bytes + len(state.slots) * state.slot_bytes + state.kv_blocks_used * state.kv_block_bytes
-    return used / state.memory_bytes
+def _held_bytes(state: EngineState, slots: int, kv_blocks: int) -> int:
+    """What the engine holds with so many device slots and KV blocks."""
+    return state.weights_bytes + slots * state.slot_bytes + kv_blocks * state.kv_block_bytes
 
 
 def declare(metrics: Metrics, catalog: Catalog) -> None:
@@ -108,18 +107,18 @@ def _engine(services: Services, catalog: Catalog, state: EngineState) -> None:
     parallel = str(services.engine.gpu_count if services.engine is not None else 1)
     metrics.set(names.KV_USED, state.kv_blocks_used, tensor_parallel_size=parallel)
     metrics.set(names.KV_TOTAL, state.kv_blocks_total, tensor_parallel_size=parallel)
-    metrics.set(names.MEMORY_RATIO, utilisation(state), gpu=engine_id)
+    used = _held_bytes(state, len(state.slots), state.kv_blocks_used)
+    metrics.set(names.MEMORY_RATIO, used / state.memory_bytes, gpu=engine_id)
     in_slots = {served.partition("@")[0] for served in state.slots}
     for adapter in catalog.adapters:
-        used = state.slot_bytes if adapter.name in in_slots else 0
-        metrics.set(names.MEMORY_USED, used, adapter=adapter.name, gpu=engine_id)
+        slot_bytes = state.slot_bytes if adapter.name in in_slots else 0
+        metrics.set(names.MEMORY_USED, slot_bytes, adapter=adapter.name, gpu=engine_id)
         metrics.set(names.MEMORY_QUOTA, adapter.memory_budget_bytes, adapter=adapter.name, gpu=engine_id)
 
 
 def _device_memory(services: Services, state: EngineState, devices: Devices) -> None:
     """What the engine's GPUs hold; on an engine without one, what the engine itself reserved."""
     slots = services.engine.max_loras if services.engine is not None else len(state.slots)
-    reserved = state.weights_bytes + slots * state.slot_bytes + state.kv_blocks_total * state.kv_block_bytes
-    memory = devices.memory() or DeviceMemory(reserved, state.memory_bytes)
+    memory = devices.memory() or DeviceMemory(_held_bytes(state, slots, state.kv_blocks_total), state.memory_bytes)
     services.metrics.set(names.GPU_MEMORY_USED, memory.used, gpu=services.door.engine_id)
     services.metrics.set(names.GPU_MEMORY_TOTAL, memory.total, gpu=services.door.engine_id)

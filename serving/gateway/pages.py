@@ -31,7 +31,8 @@ class Pages:
     def __init__(self, services: Services, source: CatalogSource, operator_token: str | None) -> None:
         self._services, self._source, self._operator_token = services, source, operator_token
         self.stopping = False
-        self.of_the_operator: Final = {HEALTH: self._health, METRICS: self._metrics, TRACES: self._traces}
+        self.keyless: Final = {HEALTH: self._health, METRICS: self._metrics, TRACES: self._traces}
+        """By path: what asks for no tenant's key."""
         self._devices = Devices(services.engine.gpu_count if services.engine is not None else 1)
         self._intake = SpanIntake(services)
         self._scraping = asyncio.Lock()
