@@ -128,9 +128,8 @@ class Steps:
     async def _hold(self, attempt: Attempt, adapter: Adapter, tenant: Tenant) -> None:
         start = attempt.now()
         try:
-            lease = await self._services.residency.hold(
-                adapter, LoadCause.REQUEST, Fraction(1) / Fraction(tenant.slo.p99_seconds)
-            )
+            strictness = Fraction(1) / Fraction(tenant.slo.p99_seconds)
+            lease = await self._services.residency.hold(adapter, LoadCause.REQUEST, strictness)
         except EngineError as error:
             log.error("attempt %s: %s", attempt.facts.attempt_key, error)
             attempt.note_load_failure(start)
@@ -174,9 +173,8 @@ class Steps:
             broke = error
         refusal = refusal_of(answer, context, attempt.facts.request_id)
         if refusal is not None and answer.status != NOT_FOUND and await self._unread(context):
-            log.error(
-                "attempt %s: vLLM could not read its body: %s", attempt.facts.attempt_key, broke or "it said no more"
-            )
+            fact = broke or "it said no more"
+            log.error("attempt %s: vLLM could not read its body: %s", attempt.facts.attempt_key, fact)
             raise errors.unreadable()
         if broke is not None and (refusal is None or refusal.status is Status.SERVER_ERROR):
             raise broke

@@ -149,9 +149,8 @@ def admit(quotas: Quotas, load: Load, ask: Ask, now_ns: int) -> Load | QuotaRefu
     )
     for reason, quota, taken, more, unit in held:
         if quota is not None and taken + more > quota:
-            return QuotaRefusal(
-                reason, IN_FLIGHT_RETRY_S, f"{taken} {unit} in flight and {more} more asked for, of {quota}"
-            )
+            fact = f"{taken} {unit} in flight and {more} more asked for, of {quota}"
+            return QuotaRefusal(reason, IN_FLIGHT_RETRY_S, fact)
     if (rate := quotas.requests_per_minute) is not None:
         requests = (requests or Bucket(rate * MINUTE_NS, now_ns)).refilled(rate, now_ns)
         if wait := requests.wait_s(ask.seats, rate):
