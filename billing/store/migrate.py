@@ -1,4 +1,8 @@
-"""Brings a ledger's schema up to the files in `migrations/`: numbered, append-only, one statement each, hashed."""
+"""Brings a ledger's schema up to the files in `migrations/`: numbered, append-only, one statement each, hashed.
+
+A process can die between a statement and the note that it ran. So every statement can be run again: what a file creates is
+created unless it is there, and what it changes or drops says itself `IF EXISTS` or `IF NOT EXISTS`.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,12 @@ from billing.store.door import DATABASE
 from billing.store.errors import MigrationsInvalid
 
 _NAME: Final = re.compile(r"(\d{4})_([a-z0-9]+(?:_[a-z0-9]+)+)\.sql")
+_CREATE: Final = re.compile(r"^CREATE (TABLE|VIEW|MATERIALIZED VIEW) (?!IF NOT EXISTS )", re.MULTILINE)
+_AGAIN: Final = re.compile(
+    r"^(CREATE (OR REPLACE VIEW|(TABLE|VIEW|MATERIALIZED VIEW) IF NOT EXISTS) |DROP \w+ IF EXISTS |ALTER TABLE \w+( ON CLUSTER '\w+')?$)",
+    re.MULTILINE,
+)
+_CHANGE: Final = re.compile(r"^ *(ADD|DROP|RENAME|CLEAR) (?!\w+ IF (NOT )?EXISTS )", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +62,8 @@ def parse(files: Mapping[str, str]) -> list[Migration]:
             problems.append(f"{name} does not say in its first line whether it is blocking")
         if any(line.rstrip().endswith(";") for line in statement.splitlines() if not line.startswith("--")):
             problems.append(f"{name} holds more than one statement, or ends in a semicolon")
+        if not _AGAIN.search(again(statement)) or _CHANGE.search(statement):
+            problems.append(f"{name} cannot be run again: it must create, or alter or drop IF EXISTS or IF NOT EXISTS")
         found.append(Migration(int(match[1]), match[2], statement))
     if [m.number for m in found] != list(range(1, len(found) + 1)):
         problems.append(f"numbers are not 1 to {len(found)} without gaps or repeats")
@@ -72,24 +84,26 @@ def pending(files: Sequence[Migration], landed: Mapping[int, str]) -> list[Migra
     return [m for m in files if m.number not in landed]
 
 
-def migrate(ledger: Ledger, now: datetime, files: Iterable[Migration] | None = None) -> list[Migration]:
-    """Run what is missing, in order, and remember each with its hash; the ones that ran. Safe to call on every start.
+def again(statement: str) -> str:
+    """The statement in the form that changes nothing when it ran before."""
+    return _CREATE.sub(r"CREATE \1 IF NOT EXISTS ", statement, count=1)
 
-    On a cluster each runs in the form that `cluster.on_cluster` gives it; the remembered hash is of the one source.
+
+def migrate(ledger: Ledger, now: datetime, files: Iterable[Migration] | None = None) -> list[Migration]:
+    """Run what is missing, in order, and remember each with its hash as soon as it ran; the ones that ran.
+
+    Safe to call on every start, also after one that died anywhere in here. On a cluster each runs in the form that
+    `cluster.on_cluster` gives it; the remembered hash is of the one source.
     """
     history = list(migrations() if files is None else files)
     landed: dict[int, str] = {}
     if ledger.read("schema_exists")[0]["there"]:
         landed = {row["number"]: row["hash"] for row in ledger.read("schema_migrations")}
     todo = pending(history, landed)
-    ran: list[Migration] = []
-    try:
-        for migration in todo:
-            source, cluster = migration.statement, ledger.cluster
-            for statement in [source] if cluster is None else on_cluster(source, cluster, DATABASE):
-                ledger.execute(statement, f"migration {migration.number:04d}_{migration.name}")
-            ran.append(migration)
-    finally:
-        said = [{"number": m.number, "name": m.name, "hash": m.hash, "applied_at": now} for m in ran]
-        ledger.insert("schema_migrations", said)
+    for migration in todo:
+        source, cluster = migration.statement, ledger.cluster
+        for statement in [source] if cluster is None else on_cluster(source, cluster, DATABASE):
+            ledger.execute(again(statement), f"migration {migration.number:04d}_{migration.name}")
+        ran = {"number": migration.number, "name": migration.name, "hash": migration.hash, "applied_at": now}
+        ledger.insert("schema_migrations", [ran])
     return todo

@@ -13,6 +13,7 @@ WHOLE: Final = {
         "billing/golden_month/golden_month",
         "billing/store/bad_input",
         "billing/store/chaos",
+        "billing/store/migrate_killed",
         "billing/store/mutated",
         "billing/store/server",
         "catalog/bounds",

@@ -8,7 +8,7 @@ import pytest
 
 from billing.store.clickhouse import Ledger
 from billing.store.errors import MigrationsInvalid
-from billing.store.migrate import Migration, migrate, migrations, parse, pending
+from billing.store.migrate import Migration, again, migrate, migrations, parse, pending
 
 NOW = datetime(2026, 10, 1, tzinfo=UTC)
 COLLECTOR = {
@@ -78,6 +78,14 @@ def test_only_what_is_missing_runs_in_order() -> None:
     assert pending(files, {1: files[0].hash}) == files[1:]
 
 
+@pytest.mark.parametrize("migration", migrations(), ids=lambda m: f"{m.number:04d}_{m.name}")
+def test_every_migration_can_be_run_again(shared_ledger: Ledger, migration: Migration) -> None:
+    tables = "SELECT name, create_table_query FROM system.tables WHERE database = 'loraledger' ORDER BY name"
+    before = shared_ledger.ask(tables).rows
+    shared_ledger.execute(again(migration.statement), migration.name)
+    assert shared_ledger.ask(tables).rows == before
+
+
 @pytest.mark.parametrize(
     ("files", "problem"),
     [
@@ -85,6 +93,17 @@ def test_only_what_is_missing_runs_in_order() -> None:
         pytest.param({"0001_create_x.sql": "SELECT 1"}, "blocking", id="a file that does not say whether it blocks"),
         pytest.param(
             {"0001_create_x.sql": "-- blocking: no.\nSELECT 1;\nSELECT 2"}, "more than one", id="two statements"
+        ),
+        pytest.param(
+            {"0001_drop_x.sql": "-- blocking: no.\nDROP VIEW x"}, "cannot be run again", id="a drop of what is gone"
+        ),
+        pytest.param(
+            {"0001_add_x.sql": "-- blocking: no.\nALTER TABLE y\n    ADD COLUMN x Int8"},
+            "cannot be run again",
+            id="a second column of one name",
+        ),
+        pytest.param(
+            {"0001_fill_x.sql": "-- blocking: no.\nINSERT INTO x SELECT 1"}, "cannot be run again", id="rows twice"
         ),
         pytest.param({"0002_create_x.sql": "-- blocking: no.\n"}, "without gaps", id="a gap"),
         pytest.param(
