@@ -60,7 +60,7 @@ class SnapshotFile:
             try:
                 self._last = LedgerSnapshot.from_json(self._path.read_text(encoding="utf-8"))
             except (OSError, ValueError) as error:
-                log.error("could not read ledger snapshot %s: %s", self._path, error)
+                log.error("could not read ledger snapshot %s: %s; the one before it stays", self._path, error)
         return self._last
 
 

@@ -213,6 +213,31 @@ def test_the_ledgers_figures_replace_exactly_what_they_count(run_bench: Run, ask
     run_bench(test, catalog=budgeted())
 
 
+@pytest.mark.parametrize(
+    ("charged", "fault"),
+    [
+        ("NaN", "an amount is not a number"),
+        ("-Infinity", "an amount is not a number"),
+        ("-4.5", "an amount is below 0"),
+        ("1E+999999999", "an amount is not below"),
+    ],
+)
+def test_figures_that_cannot_be_are_refused_once_and_those_before_stay(
+    run_bench: Run, ask: Ask, budgeted: Text, charged: str, fault: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test(bench: Any) -> None:
+        publish(bench, "9.5")
+        assert (await bench.post(ask())).status_code == 429
+        publish(bench, charged)
+        assert (await bench.post(ask())).status_code == 429, "no file raises a budget"
+        assert spent(bench) == Fraction(19, 2)
+        (said,) = [record.getMessage() for record in caplog.records if "ledger snapshot" in record.getMessage()]
+        assert fault in said
+        assert said.endswith("the one before it stays")
+
+    run_bench(test, catalog=budgeted())
+
+
 def test_a_ledger_that_derives_late_makes_nothing_look_forgotten(run_bench: Run, ask: Ask, budgeted: Text) -> None:
     async def test(bench: Any) -> None:
         await bench.post(ask())
