@@ -26,11 +26,14 @@ def owner_share(promises: Promises, owner: TimeOwner) -> str:
 
 
 def model_drift(promises: Promises) -> str:
-    """|measured / predicted - 1| of an engine's steps: how far the step model is from the engine it describes."""
+    """|measured / predicted - 1| of an engine's steps by class: how far the step model is from the engine it describes.
+
+    One class may be far off while the sum over all is right: errors of two classes cancel, and their tenants pay for each other.
+    """
     ledger = promises.ledger
     window = duration(ledger.engine_time_window)
-    measured = total(names.ENGINE_TIME, "engine", window, f'owner=~"{TimeOwner.TENANTS}|{TimeOwner.RECOMPUTE}"')
-    predicted = total(names.STEP_PREDICTED, "engine", window)
+    measured = total(names.STEP_MEASURED, "engine, step_class", window)
+    predicted = total(names.STEP_PREDICTED, "engine, step_class", window)
     return f"abs({share(measured, f'{predicted} >= {ledger.min_busy_seconds}')} - 1)"
 
 
@@ -114,7 +117,7 @@ def engine_time_rules(promises: Promises) -> Iterator[Alert]:
         promise="attribution",
         expr=f"{model_drift(promises)} > {ledger.drift:f}",
         for_=ledger.engine_time_for,
-        summary="The step model of engine {{ $labels.engine }} is off by {{ $value | humanizePercentage }}",
+        summary="The step model of engine {{ $labels.engine }} is off by {{ $value | humanizePercentage }} in steps of class {{ $labels.step_class }}",
         description=f"Steps are split among tenants by a profile that no longer fits; {percent(ledger.drift)} is the limit. Fit it again.",
     )
 

@@ -108,7 +108,7 @@ PIPELINE_BOARD: Final = Dashboard(
         TimeSeries(
             "Step model drift",
             f"|measured / predicted - 1| over an hour; the line is {percent(_LEDGER.drift)}.",
-            Prom("model_drift", model_drift(DEFAULT), "{{engine}}"),
+            Prom("model_drift", model_drift(DEFAULT), "{{engine}} {{step_class}}"),
             "percentunit",
             steps=_DRIFT_STEPS,
             width=8,

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from random import Random
 
+import httpx
+
 from catalog.model import Catalog, Engine
 from loraledger.serve import adapter_files
-from serving.calibration.fit import CalibrationRefused, StepSample, fit, from_line, to_line
+from serving.calibration import by_http
+from serving.calibration.fit import CalibrationRefused, fit
 from serving.calibration.phases import MOST_AT_ONCE, phases
-from serving.calibration.step_engine import StepEngine
+from serving.calibration.step_engine import StepEngine, quieter
 from serving.engine.adapter_store import AdapterStore
 from serving.step_model.profile import Profile
+from serving.step_model.sample import StepSample, from_line, to_line
 
 Say = Callable[[str], None]
 
 
 def drive(catalog: Catalog, engine: Engine, home: Path, count: int, seed: int, say: Say) -> list[StepSample]:
-    """Start the engine here, run `count` phases through it with the catalog's adapters, and end it. Minutes."""
+    """Start the engine here, run `count` phases through it with the catalog's adapters, each twice, and end it. Minutes."""
     store = AdapterStore(home)
     files = [adapter_files(store, catalog.base_model, adapter) for adapter in catalog.adapters]
     say("starting the engine")
@@ -34,12 +39,20 @@ def drive(catalog: Catalog, engine: Engine, home: Path, count: int, seed: int, s
             min(MOST_AT_ONCE, engine.max_num_seqs),
         )
         for number, phase in enumerate(plan):
-            steps = running.run(phase.calls, phase.at_once)
+            steps = quieter(*(running.run(phase.calls, phase.at_once) for _ in range(2)))
             samples += (StepSample(number, step.duration_ns, step.rows) for step in steps)
             say(f"phase {number + 1} of {count}: {len(samples)} steps")
     finally:
         running.close()
     return samples
+
+
+def drive_by_http(url: str, engine: Engine, count: int, seed: int, say: Say) -> None:
+    """Run `count` phases through the server at `url`; its meter keeps the steps. CalibrationRefused when it cannot be."""
+    try:
+        asyncio.run(by_http.drive(url, count, seed, engine.max_loras, say))
+    except* (httpx.HTTPError, by_http.EngineRefused) as failed:
+        raise CalibrationRefused(f"engine at {url}: {failed.exceptions[0]}") from failed
 
 
 def read_steps(paths: Iterable[Path]) -> list[StepSample]:

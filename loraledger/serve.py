@@ -26,8 +26,7 @@ from serving.errors import EngineDown
 from serving.gateway.build import Gateway, build_gateway
 from serving.gateway.listening import answer
 from serving.policy.restarts import RestartPolicy
-from serving.step_model.models import StepModel, load
-from serving.step_model.profile import DEFAULT_PROFILE
+from serving.step_model.profile import DEFAULT_PROFILE, Profile
 from telemetry.engine_time import EngineValue
 from telemetry.forward import Both, Forwarder
 from telemetry.metrics import Metrics
@@ -150,13 +149,13 @@ def _record(spool: Spool, value: EngineValue) -> None:
     spool.note(engine_line(value))
 
 
-def step_profile(engine: Engine, base_model: BaseModelSpec, progress: Callable[[str], None]) -> StepModel:
+def step_profile(engine: Engine, base_model: BaseModelSpec, progress: Callable[[str], None]) -> Profile:
     """The step profile that the catalog names for this engine, or the default one, which is told where it does not fit.
 
     OSError or ProfileInvalid when the named file cannot be used.
     """
     if engine.profile is not None:
-        return load(Path(engine.profile))
+        return Profile.load(Path(engine.profile))
     if base_model.path != BUILTIN_BASE:
         progress(
             f"engine {engine.id} has no step profile: its time is split as the tiny model's; run loraledger calibrate"

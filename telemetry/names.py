@@ -141,10 +141,15 @@ SYSTEM_TIME: Final = _counter(
     "Engine wall time of the owner `system`, by cause: why it belongs to nobody although requests were there.",
     ("engine", "cause"),
 )
+STEP_MEASURED: Final = _counter(
+    "loraledger_step_measured_seconds_total",
+    "What steps took, adapter loads and stalls apart, by class of step.",
+    ("engine", "step_class"),
+)
 STEP_PREDICTED: Final = _counter(
     "loraledger_step_predicted_seconds_total",
-    "What the step model predicted for the steps that ran; drift is tenants + recompute time over this.",
-    ("engine",),
+    "What the step model predicted for these steps; drift is measured over this.",
+    ("engine", "step_class"),
 )
 TENANT_TIME: Final = _counter(
     "loraledger_tenant_engine_seconds_total", "Measured engine time of the tenant.", ("tenant",)
@@ -255,6 +260,7 @@ LABEL_BOUNDS: Final[dict[str, str]] = {
     "engine": "engines of the catalog",
     "owner": "tenants, cold, recompute, system, idle, unattributed",
     "cause": "loop, meter, intake, utility, empty_step, stall",
+    "step_class": "12: prefill, decode or mixed tokens, for no adapter, one alone, one beside base rows, or several",
     "label": "names of the capped labels",
     "what": "spool, spans, collector; idle, flood, slow, total, address",
     "gen_ai_operation_name": "chat, text_completion",

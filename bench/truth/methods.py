@@ -8,8 +8,8 @@ from typing import Final
 from bench.truth.reshare import Hit, reshare
 from bench.truth.sets import TruthSet
 from serving.calibration.phases import CalibrationCall
-from serving.step_model.linear import split_step
 from serving.step_model.profile import Profile, RowWork
+from serving.step_model.split import split_step
 
 Steps = Sequence[tuple[int, Sequence[RowWork]]]
 Shares = dict[str, float]

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from serving.metering.reshare import PrefixBook
-from serving.step_model.models import StepModel, own_curves, split_step
-from serving.step_model.profile import RowWork
+from serving.step_model.profile import Profile, RowWork
+from serving.step_model.split import own_curves, split_step
 
 
 class Hit(NamedTuple):
@@ -18,7 +18,7 @@ class Hit(NamedTuple):
 
 
 def reshare(
-    steps: Iterable[tuple[int, Sequence[RowWork]]], hits: Mapping[str, Hit], profile: StepModel
+    steps: Iterable[tuple[int, Sequence[RowWork]]], hits: Mapping[str, Hit], profile: Profile
 ) -> dict[str, int]:
     """What a `PrefixBook` moves for steps and hits that are all known: nanoseconds by request (`RowWork.key`), which add up to 0.
 

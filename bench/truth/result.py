@@ -11,9 +11,10 @@ from bench.truth import shapley
 from bench.truth.measure import Run, aside, by_subset, profile_of, read_runs
 from bench.truth.methods import METHODS, Shares, Steps
 from bench.truth.sets import TruthSet, content, digest, load
-from serving.calibration.fit import StepSample, errors_ppm
+from serving.calibration.fit import errors_ppm
 from serving.calibration.phases import CalibrationCall
 from serving.step_model.profile import Profile, RowWork
+from serving.step_model.sample import StepSample
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

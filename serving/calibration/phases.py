@@ -1,7 +1,8 @@
 """Random load to learn a step profile from: phases of like load, between them everything that a step's cost depends on varies.
 
-Concurrency, prompt and answer lengths are drawn log-uniformly, adapters from none to as many as there are slots, and in two of
-five phases some prompts begin alike, so that the prefix cache is hit.
+Concurrency, prompt and answer lengths are drawn log-uniformly, and in two of five phases some prompts begin alike, so that the
+prefix cache is hit. Who shares a batch is not left to chance: the phases take turns through `MIXES`, so that the corners are
+covered that random draws hardly meet (one LoRA row among base rows, one base row among those of an adapter).
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ SHARING: Final = 0.4
 MOST_AT_ONCE: Final = 16
 LONGEST_PROMPT: Final = 700
 LONGEST_OUTPUT: Final = 32
+MIXES: Final = ("base", "one", "lone LoRA", "lone base", "one and base", "two", "drawn")
+"""Who is in the batches of a phase; an odd number, so that those who learn from every other phase still meet them all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,20 +54,39 @@ def phases(
     random: Random, count: int, adapters: Sequence[str], slots: int, max_tokens: int, most_at_once: int = MOST_AT_ONCE
 ) -> Iterator[Phase]:
     """`count` phases over these adapters, at most `slots` of them in one phase; no call is longer than `max_tokens`."""
-    for _ in range(count):
-        at_once = _between(random, 1, most_at_once)
-        chosen: list[str | None] = list(random.sample(adapters, random.randint(0, min(slots, len(adapters)))))
-        if not chosen or random.random() < 0.5:
-            chosen.append(None)
+    for number in range(count):
+        mix = MIXES[number % len(MIXES)]
+        at_once = _between(random, min(2 if mix.startswith("lone") else 1, most_at_once), most_at_once)
+        chosen = list(random.sample(adapters, min(slots, len(adapters), _ADAPTERS.get(mix, random.randint(0, slots)))))
         shared = draw_tokens(random, _between(random, 32, 256)) if random.random() < SHARING else ()
+        base = mix in ("one and base", "lone LoRA") or random.random() < 0.5
         calls = []
         for n in range(2 * at_once):
             output = _between(random, 4, LONGEST_OUTPUT)
             head = shared if random.random() < 0.5 else ()
             body = _between(random, 16, LONGEST_PROMPT)
             tokens = (head + draw_tokens(random, body))[: max_tokens - output]
-            calls.append(CalibrationCall(f"call-{n}", "phase", tokens, output, random.choice(chosen)))
+            calls.append(
+                CalibrationCall(f"call-{n}", "phase", tokens, output, _adapter(random, mix, chosen, base, n % at_once))
+            )
         yield Phase(at_once, tuple(calls))
+
+
+_ADAPTERS: Final = {"base": 0, "one": 1, "lone LoRA": 1, "lone base": 1, "one and base": 1, "two": 2}
+"""How many adapters a mix has; the others draw it."""
+
+
+def _adapter(random: Random, mix: str, chosen: Sequence[str], base: bool, place: int) -> str | None:
+    """Whose call it is that stands at `place` among those at once; with `base` some of a drawn mix have no adapter."""
+    if not chosen:
+        return None
+    if mix == "lone LoRA":
+        return None if place else chosen[0]
+    if mix == "lone base":
+        return chosen[0] if place else None
+    if mix in ("one", "two"):
+        return random.choice(chosen)
+    return random.choice([*chosen, None] if base else chosen)
 
 
 def _between(random: Random, low: int, high: int) -> int:

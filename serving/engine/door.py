@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from catalog.owners import TimeOwner
+from serving.metering.windows import StepTime
 from telemetry.engine_time import LoadCause
 
 if TYPE_CHECKING:
@@ -54,8 +55,8 @@ class EngineState:
     """What the engine holds and has spent, as last heard of.
 
     `slots` are the served names in device slots; each slot takes `slot_bytes`, padded, whatever the adapter's rank.
-    `owner_ns` is measured time so far by owner: tenants, cold, recompute, system, idle, unattributed; `predicted_ns` is what
-    the step model predicted for the steps so far, `system_ns` is the owner `system` by cause.
+    `owner_ns` is measured time so far by owner: tenants, cold, recompute, system, idle, unattributed; `steps` is what
+    steps took and were predicted to take so far, by class, and `system_ns` is the owner `system` by cause.
     `gaps` counts meter events that never arrived, `faults` those that could not be accounted for; both should be 0.
     `restarts` counts the starts of another engine process after one was lost.
     """
@@ -70,7 +71,7 @@ class EngineState:
     gaps: int
     faults: int = 0
     kv_block_bytes: int = 0
-    predicted_ns: int = 0
+    steps: Mapping[str, StepTime] = field(default_factory=dict)
     system_ns: Mapping[str, int] = field(default_factory=dict)
     restarts: int = 0
 

@@ -18,9 +18,9 @@ from typing import Final
 
 from serving.engine.collector import Collector
 from serving.engine.sessions import SessionReporter
+from serving.engine.step_file import StepFile
 from serving.metering.accounting import Accountant
-from serving.step_model.models import load
-from serving.step_model.profile import DEFAULT_PROFILE
+from serving.step_model.profile import DEFAULT_PROFILE, Profile
 from serving.wire.channel import Receiver
 from serving.wire.pipe import path_of
 from serving.wire.remote import Remote
@@ -58,8 +58,9 @@ def follow(remote: Remote, process: int) -> None:
 
     session = SessionReporter(remote.engine, remote.gpu_type, remote.gpu_count, remote.emitter, send)
     session.tell(SessionEvent.STARTED, time.time_ns())
-    profile = load(Path(remote.profile)) if remote.profile else DEFAULT_PROFILE
-    accountant = Accountant(profile, remote.engine)
+    profile = Profile.load(Path(remote.profile)) if remote.profile else DEFAULT_PROFILE
+    steps = StepFile(Path(remote.steps)) if remote.steps else None
+    accountant = Accountant(profile, remote.engine, steps.hear if steps is not None else None)
     collector = Collector(Receiver(remote.address), accountant, session.sink, heartbeat=session.beat)
     collector.start()
     up = False
@@ -73,6 +74,8 @@ def follow(remote: Remote, process: int) -> None:
     collector.stop(BYE_TIMEOUT_S if engine.lives() else 0)
     session.tell(SessionEvent.STOPPED, time.time_ns())
     forwarder.close(GRACE_S)
+    if steps is not None:
+        steps.close()
     shutil.rmtree(path_of(remote.address).parent, ignore_errors=True)
     if forwarder.dropped or collector.gaps or collector.faults:
         log.error(

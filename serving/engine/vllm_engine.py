@@ -131,7 +131,7 @@ class VllmEngine:
             slots=held.slots,
             memory_bytes=self._engine.memory_bytes,
             owner_ns=totals.owners,
-            predicted_ns=totals.predicted_ns,
+            steps=totals.steps,
             system_ns=totals.causes,
             gaps=self._collector.gaps,
             faults=self._collector.faults,

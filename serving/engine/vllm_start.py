@@ -23,8 +23,7 @@ from serving.engine.vllm_engine import HANG_S, VllmEngine, clean_up
 from serving.engine.vllm_entry import watch_entry
 from serving.errors import EngineStartFailed
 from serving.metering.accounting import Accountant
-from serving.step_model.models import StepModel
-from serving.step_model.profile import DEFAULT_PROFILE
+from serving.step_model.profile import DEFAULT_PROFILE, Profile
 from serving.wire.channel import Receiver
 from telemetry.engine_time import SessionEvent
 
@@ -38,7 +37,7 @@ async def start_vllm(
     home: Path,
     sink: Sink,
     *,
-    profile: StepModel = DEFAULT_PROFILE,
+    profile: Profile = DEFAULT_PROFILE,
     progress: Callable[[str], None] = lambda _: None,
     since_ns: int | None = None,
     delay_s: float = 0.0,

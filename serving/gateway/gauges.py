@@ -103,7 +103,9 @@ def _engine(services: Services, catalog: Catalog, state: EngineState) -> None:
     for cause, ns in state.system_ns.items():
         metrics.advance(names.SYSTEM_TIME, ns / SECOND_NS, engine=engine_id, cause=cause)
     metrics.advance(names.ENGINE_RESTARTS, state.restarts, engine=engine_id)
-    metrics.advance(names.STEP_PREDICTED, state.predicted_ns / SECOND_NS, engine=engine_id)
+    for name, time in state.steps.items():
+        metrics.advance(names.STEP_MEASURED, time.measured_ns / SECOND_NS, engine=engine_id, step_class=name)
+        metrics.advance(names.STEP_PREDICTED, time.predicted_ns / SECOND_NS, engine=engine_id, step_class=name)
     parallel = str(services.engine.gpu_count if services.engine is not None else 1)
     metrics.set(names.KV_USED, state.kv_blocks_used, tensor_parallel_size=parallel)
     metrics.set(names.KV_TOTAL, state.kv_blocks_total, tensor_parallel_size=parallel)

@@ -6,7 +6,7 @@ and loads (`loads`). A tile that straddles a UTC minute is cut there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from catalog.durations import MINUTE_NS, SECOND_NS
@@ -20,7 +20,7 @@ from serving.metering.tally import Tally
 from serving.metering.tiles import StepRun, Tile, lay
 from serving.metering.timeline import EngineTimeline, EventRefused
 from serving.metering.windows import Totals, WindowBook, minutes
-from serving.step_model.models import StepModel
+from serving.step_model.profile import Profile, RowWork
 from serving.wire.events import Aborted, Bye, EngineStep, Entered, Event, Hello, Loaded, LoadSpan
 from telemetry.engine_time import AdapterLoad, LoadCause, MeterWindow, PrefixReshare
 
@@ -32,11 +32,16 @@ SETTLE_LOADING_NS: Final = 2 * MINUTE_NS
 """The same while an announced load may be running: it reports itself when it is over."""
 
 
+StepHeard = Callable[[int, int, int, Sequence[RowWork]], None]
+"""Told of each step: start, end, net of adapter loads (nanoseconds), and what its rows did."""
+
+
 class Accountant:
     """The meter's figures for one engine. Not thread safe: its owner takes events and asks from one thread, or locks."""
 
-    def __init__(self, profile: StepModel, engine: str) -> None:
+    def __init__(self, profile: Profile, engine: str, hear: StepHeard | None = None) -> None:
         self.profile = profile
+        self._hear = hear
         self.totals = Totals()
         self.gaps = 0
         """How many steps were lost on their way."""
@@ -164,6 +169,8 @@ class Accountant:
         finally:
             self._attempts.leave(step.finished if step.work_left else None, end_ns, step.aborted)
         book_step(split, self._windows)
+        if self._hear is not None:
+            self._hear(start_ns, end_ns, sum(piece.net_ns for piece in split.pieces), split.works)
         for load in run.loads:
             if is_cold(load):
                 self._loads.record(load, split.attempts)

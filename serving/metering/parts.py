@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from serving.step_model.linear import RowShare
+from serving.step_model.split import RowShare
 
 NO_SAVING: Final = (0, 0)
 """What a row saved that hit no prefix."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from serving.metering.attempts import Request
 from serving.metering.reshare import PrefixBook
-from serving.step_model.models import StepModel, own_curves
-from serving.step_model.profile import RowWork
+from serving.step_model.profile import Profile, RowWork
+from serving.step_model.split import own_curves
 from serving.wire.events import PrefixHit
 from telemetry.engine_time import PrefixMove, PrefixReshare
 from telemetry.usage import UNKNOWN_TENANT
@@ -44,7 +44,7 @@ class PrefixLines:
         works: Sequence[RowWork],
         took_ns: Sequence[int],
         hits: Sequence[PrefixHit],
-        model: StepModel,
+        model: Profile,
         at_ns: int,
     ) -> None:
         """A step ended at `at_ns`: `took_ns` of it each row's, loads and stalls apart. `hits` are of its new requests."""

@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 
 from catalog.apportionment import deal
 from catalog.durations import HOUR_NS
-from serving.step_model.linear import Curve
 from serving.step_model.profile import RowWork
+from serving.step_model.split import Curve
 from telemetry.usage import UNKNOWN_TENANT
 
 MOST_PAYERS: Final = 4096

@@ -11,9 +11,9 @@ from serving.metering.loads import is_cold
 from serving.metering.parts import NO_SAVING
 from serving.metering.tiles import StepRun
 from serving.metering.windows import WindowBook
-from serving.step_model.linear import RowShare
-from serving.step_model.models import StepModel, split_step
-from serving.step_model.profile import RowWork
+from serving.step_model.profile import Profile, RowWork
+from serving.step_model.split import RowShare, split_step
+from serving.step_model.step_class import step_class
 from serving.wire.events import LoadSpan
 from telemetry.engine_time import SystemCause
 
@@ -58,7 +58,7 @@ class StepSplit(NamedTuple):
         return [sum(map(sum, shares)) for shares in zip(*(piece.shares for piece in self.pieces), strict=True)]
 
 
-def split_run(run: StepRun, minutes: Sequence[tuple[int, int]], attempts: AttemptBook, model: StepModel) -> StepSplit:
+def split_run(run: StepRun, minutes: Sequence[tuple[int, int]], attempts: AttemptBook, model: Profile) -> StepSplit:
     """Split a step that is cut into `minutes` (UTC), each by itself, and tell `attempts` how far their requests came."""
     step, loads = run
     start_ns = minutes[0][0]
@@ -66,29 +66,33 @@ def split_run(run: StepRun, minutes: Sequence[tuple[int, int]], attempts: Attemp
     cached = dict(step.cached)
     requests: list[Request] = []
     works: list[RowWork] = []
-    saved: list[tuple[int, int]] = []
-    for row in step.rows:
+    hits: dict[int, int] = {}
+    for index, row in enumerate(step.rows):
         request = attempts.find(row, start_ns)
-        saving = NO_SAVING
         if request.cached is None:
             found = cached.get(row.request, row.before)
             request.start(found, start_ns)
-            saving = model.kv_saved_ns(found, request.adapter is not None)
+            hits[index] = found
         requests.append(request)
         works.append(request.work(row))
-        saved.append(saving)
         request.reached = max(request.reached, row.before + row.tokens)
 
     predicted_ns = model.predict_ns(works)
     pieces = split_at_minutes(works, minutes, loads, predicted_ns, model)
     net_ns = sum(piece.net_ns - piece.stall_ns for piece in pieces)
-    saved = [scaled(saving, net_ns, predicted_ns) if saving is not NO_SAVING else saving for saving in saved]
+    saved = [NO_SAVING] * len(works)
+    if hits:
+        mixed = len({work.adapter for work in works}) > 1
+        for index, found in hits.items():
+            saving = model.kv_saved_ns(found, works[index].adapter is not None, mixed)
+            saved[index] = scaled(saving, net_ns, predicted_ns)
     return StepSplit(requests, works, saved, pieces, loads)
 
 
 def book_step(split: StepSplit, book: WindowBook) -> None:
     """Book a step that begins at the book's cursor. Tokens, and what a prefix hit saved, count where it ends."""
     attempts = [request.attempt for request in split.requests]
+    name = step_class(split.works)
     for piece in split.pieces:
         ended = piece is split.pieces[-1]
         if not attempts:
@@ -100,7 +104,7 @@ def book_step(split: StepSplit, book: WindowBook) -> None:
             book.system(SystemCause.STALL, piece.stall_ns)
             book.share(attempts, piece.shares)
         _book_loads(piece, split, book)
-        book.step(piece.predicted_ns, ended)
+        book.step(name, piece.net_ns - piece.stall_ns, piece.predicted_ns, ended)
         book.move(piece.end_ns)
 
 
@@ -109,7 +113,7 @@ def split_at_minutes(
     minutes: Sequence[tuple[int, int]],
     loads: Sequence[LoadSpan],
     predicted_ns: int,
-    model: StepModel,
+    model: Profile,
 ) -> list[Piece]:
     """The pieces of a step with these rows, `predicted_ns` for all of it; a stall and the prediction are dealt by net time."""
     net = [end_ns - start_ns - sum(_inside(load, start_ns, end_ns) for load in loads) for start_ns, end_ns in minutes]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass, field
 from itertools import repeat
-from typing import Final
+from typing import Final, NamedTuple
 
 from catalog.durations import MINUTE_NS, SECOND_NS
 from catalog.owners import MEASURED, TimeOwner
@@ -13,7 +13,7 @@ from serving.metering.attempts import AttemptWork
 from serving.metering.loads import is_cold
 from serving.metering.parts import NO_SAVING, Parts
 from serving.metering.tiles import Unowned
-from serving.step_model.linear import RowShare
+from serving.step_model.split import RowShare
 from serving.wire.events import LoadSpan
 from telemetry.engine_time import MeterWindow, Share, SystemCause
 
@@ -21,10 +21,18 @@ BUSY_NS: Final = SECOND_NS
 """A window with work in it is closed at the first event after this long."""
 IDLE_NS: Final = 10 * BUSY_NS
 """A window that is nothing but idle may be this long."""
+_NO_STEPS: Final = (0, 0)
 _NO_TOKENS: Final = repeat((0, 0))
 _NO_SAVINGS: Final = repeat(NO_SAVING)
 _TENANTS, _COLD, _RECOMPUTE, _SYSTEM, _IDLE, _UNATTRIBUTED = MEASURED
 """For what is counted in every step: to look a member up in its class would cost more than to count."""
+
+
+class StepTime(NamedTuple):
+    """What steps of a class took, loads and stalls apart, and what the step model predicted."""
+
+    measured_ns: int
+    predicted_ns: int
 
 
 @dataclass(slots=True)
@@ -36,8 +44,8 @@ class Totals:
     """The owner `system` by cause."""
     tenant_ns: dict[str, int] = field(default_factory=dict)
     tenant_adapter_ns: dict[str, int] = field(default_factory=dict)
-    predicted_ns: int = 0
-    """What the step model predicted for the steps that ran."""
+    steps: dict[str, StepTime] = field(default_factory=dict)
+    """The steps that ran, by class."""
 
 
 def minutes(start_ns: int, end_ns: int) -> list[tuple[int, int]]:
@@ -131,11 +139,13 @@ class WindowBook:
             self._cold[adapter] = self._cold.get(adapter, 0) + ns
             self._totals.owners[_COLD] += ns
 
-    def step(self, predicted_ns: int, ended: bool) -> None:
-        """A step, or the piece of one that lies in this window, with its prediction; it counts where it ends."""
+    def step(self, name: str, took_ns: int, predicted_ns: int, ended: bool) -> None:
+        """A step of this class, or the piece of one that lies in this window, with its prediction; it counts where it ends."""
         self._steps += ended
         self._predicted += predicted_ns
-        self._totals.predicted_ns += predicted_ns
+        if predicted_ns:
+            so_far = self._totals.steps.get(name, _NO_STEPS)
+            self._totals.steps[name] = StepTime(so_far[0] + took_ns, so_far[1] + predicted_ns)
 
     def share(
         self,

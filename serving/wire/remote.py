@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """What the process beside an engine needs to know; `profile` is a file that `loraledger calibrate` wrote."""
+    """What the process beside an engine needs to know; `profile` is a file that `loraledger calibrate` wrote, `steps` one for it to read."""
 
     otlp_endpoint: str
     engine: str
@@ -38,11 +38,12 @@ class Remote:
     emitter: str
     address: str
     profile: str | None = None
+    steps: str | None = None
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Self:
         """From vLLM's flag, with an emitter and an address of its own; ServingError when something is missing or unknown."""
-        known = {ENDPOINT_KEY, "engine", "gpu_type", "gpu_count", "profile"}
+        known = {ENDPOINT_KEY, "engine", "gpu_type", "gpu_count", "profile", "steps"}
         where = f"could not start the meter: additional_config {CONFIG_KEY}"
         if unknown := sorted(settings.keys() - known):
             raise ServingError(f"{where} has unknown keys {unknown}")
@@ -57,6 +58,7 @@ class Remote:
             emitter=f"eng-{uuid.uuid4().hex[:12]}",
             address=f"{SCHEME}{private}/meter",
             profile=settings.get("profile"),
+            steps=settings.get("steps"),
         )
 
 

@@ -24,7 +24,9 @@ PURE_MONEY = (
     "catalog/tariff.py",
     "serving/policy/budgets.py",
     "serving/policy/charges.py",
-    "serving/step_model/linear.py",
+    "serving/step_model/mixing.py",
+    "serving/step_model/roofline.py",
+    "serving/step_model/split.py",
 )
 
 

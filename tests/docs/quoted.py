@@ -170,7 +170,7 @@ QUOTED: Final = {
     ],
     "docs/attribution.md": [
         f"above {word(STALL_FACTOR)} times the predicted time",
-        f"fewer than {LEAST_STEPS} steps are refused",
+        f"fewer than {LEAST_STEPS} steps is refused",
         f"more than {percent(LEDGER.drift)} apart over an hour" if LEDGER.engine_time_window == HOUR_S else "",
         f"{reshare.MOST_PAYERS} payers are kept, for {'an hour' if reshare.KEEP_NS == 3600 * SECOND else reshare.KEEP_NS}",
         f"the first {reshare.MOST_USERS}, its payer included",

@@ -67,6 +67,7 @@ def test_every_key_of_a_lone_engine_is_on_its_page() -> None:
         "gpu_type",
         "gpu_count",
         "profile",
+        "steps",
     }
 
 

@@ -19,8 +19,7 @@ from serving.engine.door import AdapterFiles, EngineState, LoadTiming
 from serving.errors import AdapterLoadFailed
 from serving.inside.recorder import Recorder
 from serving.metering.accounting import Accountant, Measured
-from serving.step_model.models import StepModel
-from serving.step_model.profile import DEFAULT_PROFILE
+from serving.step_model.profile import DEFAULT_PROFILE, Profile
 from serving.wire.channel import Ended, Occupancy, OutgoingMessage
 from serving.wire.events import LoadSpan, Rows
 from telemetry.engine_time import AdapterLoad, LoadCause, MeterWindow
@@ -133,7 +132,7 @@ class FakeEngine:
         engine_id: str = "fake-0",
         base_model: str = "tiny-llama",
         device: Device = Device(),
-        profile: StepModel = DEFAULT_PROFILE,
+        profile: Profile = DEFAULT_PROFILE,
         emitter: str = "eng-fake",
     ) -> None:
         self.clock, self.device = clock, device
@@ -252,7 +251,7 @@ class FakeEngine:
             owner_ns=dict(self.accountant.totals.owners),
             gaps=self.accountant.gaps,
             kv_block_bytes=self.device.kv_block_bytes,
-            predicted_ns=self.accountant.totals.predicted_ns,
+            steps=dict(self.accountant.totals.steps),
             system_ns=dict(self.accountant.totals.causes),
         )
 

@@ -15,7 +15,8 @@ def test_phases_stay_within_limits_and_vary() -> None:
     adapters = [{call.adapter for call in phase.calls if call.adapter} for phase in drawn]
     assert {len(names) for names in adapters} == {0, 1, 2, 3, 4}
     assert set().union(*adapters) == set(NAMES)
-    assert {phase.at_once for phase in drawn} >= {1, 2, 4, 8, 16}
+    assert {phase.at_once for phase in drawn} >= {1, 2, 3, 5, 8}
+    assert max(phase.at_once for phase in drawn) > 12
     calls = [call for phase in drawn for call in phase.calls]
     assert max(len(call.tokens) + call.output for call in calls) == 600
     assert min(len(call.tokens) for call in calls) < 20

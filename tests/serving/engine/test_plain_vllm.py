@@ -19,7 +19,10 @@ from typing import Any
 import httpx
 import pytest
 
+from catalog.model import Engine
+from loraledger import calibrate
 from serving.engine.tiny_model import TinyModel, builtin_path
+from serving.step_model.sample import StepSample
 from telemetry.engine_time import AdapterLoad, EngineSession, MeterWindow, SessionEvent
 from telemetry.names import EventName
 from telemetry.otlp_decode import EventRow, parse_line
@@ -28,6 +31,7 @@ pytestmark = pytest.mark.engine
 
 PATIENCE_S = 120.0
 ADAPTER = "icd10-coder"
+PHASES = 4
 
 
 class Endpoint(ThreadingHTTPServer):
@@ -61,10 +65,11 @@ class Heard:
     sessions: list[EngineSession]
     windows: list[MeterWindow]
     loads: list[AdapterLoad]
+    steps: list[StepSample]
 
 
-def _command(model: str, adapter: str, port: int, endpoint: str) -> list[str]:
-    meter = {"otlp_endpoint": endpoint, "engine": "gpu-7", "gpu_type": "h100", "gpu_count": 1}
+def _command(model: str, adapter: str, port: int, endpoint: str, steps: Path) -> list[str]:
+    meter = {"otlp_endpoint": endpoint, "engine": "gpu-7", "gpu_type": "h100", "gpu_count": 1, "steps": str(steps)}
     return [
         *(sys.executable, "-m", "vllm.entrypoints.launchers.api_server.entry"),
         *("--model", model, "--served-model-name", "tiny", "--host", "127.0.0.1", "--port", str(port)),
@@ -117,13 +122,19 @@ def heard(tiny: TinyModel, tmp_path_factory: pytest.TempPathFactory) -> Heard:
         log = directory / "server.log"
         with log.open("wb") as output:
             server = subprocess.Popen(
-                _command(model, adapter, port, url), stdout=output, stderr=subprocess.STDOUT, env=environ
+                _command(model, adapter, port, url, directory / "steps.jsonl"),
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=environ,
             )
         try:
             with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
                 _until_up(client, server, log)
                 replies["bank"] = _ask(client, ADAPTER, {"ll_attempt": "gw-9:4", "ll_tenant": "bank"})
                 replies["unknown"] = _ask(client, "tiny", {})
+            calibrate.drive_by_http(
+                f"http://127.0.0.1:{port}", Engine(id="gpu-7", gpu_type="h100"), PHASES, 1, lambda _: None
+            )
         finally:
             server.send_signal(signal.SIGTERM)
             try:
@@ -141,7 +152,20 @@ def heard(tiny: TinyModel, tmp_path_factory: pytest.TempPathFactory) -> Heard:
         [EngineSession.from_json(body) for body in bodies[EventName.SESSION]],
         [MeterWindow.from_json(body) for body in bodies[EventName.WINDOW]],
         [AdapterLoad.from_json(body) for body in bodies.get(EventName.LOAD, [])],
+        calibrate.read_steps([directory / "steps.jsonl"]),
     )
+
+
+def test_its_steps_are_kept_for_a_calibration_by_http(heard: Heard) -> None:
+    """Every step with rows is there once, in phases that the pauses between them part; the catalog's load was driven through."""
+    assert 0 < len(heard.steps) <= sum(window.steps for window in heard.windows)
+    assert {step.phase for step in heard.steps} >= set(range(PHASES))
+    tokens = sum(row.prefill + row.decode for step in heard.steps for row in step.rows)
+    assert tokens == sum(
+        share.prefill_tokens + share.decode_tokens for window in heard.windows for share in window.shares
+    )
+    assert {row.adapter for step in heard.steps for row in step.rows} == {ADAPTER, None}
+    assert all(step.duration_ns > 0 for step in heard.steps)
 
 
 def test_the_life_of_the_engine_is_told(heard: Heard) -> None:
@@ -162,7 +186,9 @@ def test_its_windows_follow_each_other_and_every_nanosecond_has_an_owner(heard: 
 
 
 def test_shares_join_by_attempt_and_what_came_without_one_is_unknown(heard: Heard) -> None:
-    shares = [share for window in heard.windows for share in window.shares]
+    calls = {row.key for step in heard.steps for row in step.rows if row.key.startswith("cmpl-")}
+    shares = [share for window in heard.windows for share in window.shares if share.attempt not in calls]
+    assert calls
     assert {(share.tenant, share.adapter) for share in shares} == {("bank", ADAPTER), ("unknown", None)}
     for tenant, reply in heard.replies.items():
         mine = [share for share in shares if share.tenant == tenant]

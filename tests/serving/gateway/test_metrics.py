@@ -155,8 +155,12 @@ def test_every_number_that_warns_or_is_shown_is_in_a_scrape(run_bench: Run, ask:
         assert value(scrape, "loraledger_record_gaps") == 3
         assert value(scrape, "loraledger_close_overdue_seconds") == 4
         assert value(scrape, "loraledger_price_missing_seconds") == 5
-        predicted = value(scrape, "loraledger_step_predicted_seconds_total", engine="fake-0")
-        assert predicted == bench.engine.state().predicted_ns / 1e9 > 0
+        steps = bench.engine.state().steps
+        assert steps
+        for name, time in steps.items():
+            labels = {"engine": "fake-0", "step_class": name}
+            assert value(scrape, "loraledger_step_measured_seconds_total", **labels) == time.measured_ns / 1e9 > 0
+            assert value(scrape, "loraledger_step_predicted_seconds_total", **labels) == time.predicted_ns / 1e9 > 0
 
         told = set(re.findall(r"^# TYPE (\S+) ", scrape, re.MULTILINE))
         used = {name for name in alerts_use() | boards_use() if name in OURS}

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from bench.truth.reshare import Hit, reshare
 from catalog.apportionment import deal
 from serving.metering.reshare import PrefixBook
-from serving.step_model.models import StepModel, own_curves, split_step
 from serving.step_model.profile import DEFAULT_PROFILE, Profile, RowWork
-from serving.step_model.roofline import RooflineProfile
+from serving.step_model.split import own_curves, split_step
 from telemetry.usage import UNKNOWN_TENANT
 
 PLAIN = Profile(a=0, b_p=10**6, b_d=10**6, c_p=0, c_d=0, any_lora=0, per_adapter=0, lora_token=0)
@@ -185,20 +184,20 @@ ROWS = st.builds(
     st.just(0),
     st.just(""),
 ).filter(lambda row: row.prefill + row.decode > 0)
-ROOFLINE = RooflineProfile(
-    a=10**9, weights=10**10, token=7 * 10**7, comm=10**6, c_p=5000, c_d=9000, any_lora=10**8, per_adapter=10**9, lora_token=10**7
+ROOFLINE = Profile(
+    10**9, 10**6, 10**6, 5000, 9000, 10**8, 10**9, 10**7, mixed=10**8, mixed_token=10**6, weights=10**10, token=7 * 10**7
 )  # fmt: skip
 
 
 @given(st.lists(ROWS, min_size=1, max_size=6), st.integers(0, 10**9), st.sampled_from([DEFAULT_PROFILE, ROOFLINE]))
 @settings(max_examples=80, deadline=None)
 def test_a_curve_has_the_weight_that_the_split_gives_the_row_and_is_a_part_of_it(
-    rows: list[RowWork], duration_ns: int, model: StepModel
+    rows: list[RowWork], duration_ns: int, model: Profile
 ) -> None:
     rows = [row._replace(key=f"r{i}") for i, row in enumerate(rows)]
     curves = own_curves(rows, model)
-    # A curve of engine-step/2 is over a denominator of its own row.
-    sizes = [row.prefill + row.decode if model is ROOFLINE else 1 for row in rows]
+    # A curve is over a denominator of its own row.
+    sizes = [row.prefill + row.decode for row in rows]
     weights = [curve.weight // size for curve, size in zip(curves, sizes, strict=True)]
     assert [curve.weight % size for curve, size in zip(curves, sizes, strict=True)] == [0] * len(rows)
     shares = split_step(duration_ns, rows, model)
@@ -210,7 +209,7 @@ def test_a_curve_has_the_weight_that_the_split_gives_the_row_and_is_a_part_of_it
 def test_below_the_ridge_a_prefix_of_the_second_method_costs_no_products() -> None:
     """All rows share the reading of the weights; what tokens cost beside it is their own."""
     rows = [RowWork(100, 0, 0, None, 0, "a"), RowWork(0, 1, 50, None, 0, "b")]
-    (curve, _) = own_curves(rows, replace(ROOFLINE, comm=0, c_p=0))
+    (curve, _) = own_curves(rows, replace(ROOFLINE, b_p=0, c_p=0))
     assert (curve.linear, curve.square) == (0, 0)
     rows[0] = rows[0]._replace(prefill=1000)
     (curve, _) = own_curves(rows, ROOFLINE)

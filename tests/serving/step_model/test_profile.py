@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from serving.step_model.profile import Profile, ProfileInvalid, RowWork
+from serving.step_model.profile import DEFAULT_PROFILE, Profile, ProfileInvalid, RowWork
 
 KNOWN = Profile(
     a=3_060_000_000,
@@ -17,6 +17,24 @@ KNOWN = Profile(
     build="known",
 )
 """A profile with every term in it; how the built-in one was fitted is no business of these tests."""
+
+
+MIXED = replace(KNOWN, mixed=7, mixed_token=9)
+ROOFLINE = replace(KNOWN, weights=10_500_000_000, token=35_700_000)
+
+
+def test_a_profile_says_by_which_method_it_splits_and_old_ones_keep_their_hash() -> None:
+    assert [profile.method for profile in (KNOWN, MIXED, ROOFLINE)] == [
+        "engine-step/1",
+        "engine-step/3",
+        "engine-step/2",
+    ]
+    assert len({profile.hash for profile in (KNOWN, MIXED, ROOFLINE)}) == 3
+    assert DEFAULT_PROFILE.hash == "a90a4dafe1d0"
+    for profile in (KNOWN, MIXED, ROOFLINE):
+        assert Profile.from_json(profile.to_json()) == profile
+    assert "mixed" not in KNOWN.to_json()
+    assert '"weights"' not in MIXED.to_json()
 
 
 def test_a_profile_survives_its_file_and_its_hash_covers_what_prices(tmp_path: Path) -> None:
@@ -36,12 +54,17 @@ def test_a_profile_survives_its_file_and_its_hash_covers_what_prices(tmp_path: P
     ("text", "fact"),
     [
         ("[", "not JSON"),
-        ('{"method": "engine-step/2"}', "method is not engine-step/1"),
+        ('{"method": "engine-step/4"}', "method 'engine-step/4' is none of engine-step/1"),
+        ("[1]", "method None is none of"),
+        ('{"method": "engine-step/2", "a": 1}', "missing coefficients b_p"),
         ('{"method": "engine-step/1", "a": 1}', "missing coefficients b_p"),
         (KNOWN.to_json().replace('"b_p":51000000', '"b_p":51000001'), "hash says"),
         (KNOWN.to_json().replace('"b_p":51000000', '"b_p":-1'), "b_p must be picoseconds"),
         (KNOWN.to_json().replace('"b_p":51000000', '"b_p":5.1'), "b_p must be picoseconds"),
         (KNOWN.to_json().replace('"b_p"', '"b_q"'), "unknown fields b_q"),
+        (KNOWN.to_json().replace('"b_p"', '"weights":1,"b_p"'), "unknown fields weights"),
+        (MIXED.to_json().replace("mixed_token", "mixed_tokens"), "unknown fields mixed_tokens"),
+        (MIXED.to_json().replace('"mixed":7,"mixed_token":9', '"mixed":0,"mixed_token":0'), "those of engine-step/1"),
     ],
 )
 def test_a_wrong_profile_is_refused_with_its_fault(text: str, fact: str) -> None:
