@@ -1,7 +1,7 @@
 """The command line. Each command is thin: it reads arguments, calls one room, shows the result.
 
 Exit codes: 0 done, 1 could not be done, 2 bad input, 3 the ledger refuses (a month not ready to close, numbers that do not reconcile,
-documents that are not as they were issued).
+documents that are not as they were issued, a price, rate or payer that the catalog lacks).
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ for name, group in (("quarantine", quarantine.group), ("invoice", invoice.group)
 def main() -> None:
     """Run the command line; errors that a person can act on are one message, never a traceback."""
     from billing.cost.facts import NotConserved
-    from billing.errors import BillingError, PeriodInvalid
-    from billing.store.errors import BooksBroken
+    from billing.errors import BillingError, BookMissing, ExchangeMissing, PayerMissing, PeriodInvalid, PriceMissing
+    from billing.store.errors import BooksBroken, CloseRefused
     from catalog.load import CatalogInvalid
     from pipelines.settings import PipelineError
     from serving.calibration.fit import CalibrationRefused
@@ -67,7 +67,9 @@ def main() -> None:
         app()
     except (CatalogInvalid, PeriodInvalid, ProfileInvalid) as error:
         sys.exit(console.fail(str(error), console.INVALID).code)
-    except (BooksBroken, NotConserved) as error:
+    except (
+        BooksBroken, CloseRefused, NotConserved, BookMissing, ExchangeMissing, PayerMissing, PriceMissing,
+    ) as error:  # fmt: skip
         sys.exit(console.fail(str(error), console.REFUSED).code)
     except (BillingError, CalibrationRefused, PipelineError, ServingError, OSError, LookupError) as error:
         if os.environ.get("LORALEDGER_DEBUG"):

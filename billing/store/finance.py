@@ -157,20 +157,22 @@ def _tenants(ledger: Ledger, catalog: Catalog, now: datetime) -> dict[str, Tenan
     budgets = Counter[str]()
     for adapter in catalog.adapters:
         budgets[adapter.owner or ""] += adapter.memory_budget_bytes
+    prices = [tariff.gpu_price(catalog.price_books, engine.gpu_type, to_ns(now), now) for engine in catalog.engines]
     per_hour = total(
         product(price, Decimal(engine.gpu_count))
-        for engine in catalog.engines
-        if (price := tariff.gpu_price(catalog.price_books, engine.gpu_type, to_ns(now), now)) is not None
+        for engine, price in zip(catalog.engines, prices, strict=True)
+        if price is not None
     )
     out: dict[str, TenantFigures] = {}
     for tenant, month in sorted(months.items()):
         row = rows.get((month, tenant))
         unit = ratio(row["cost"] * 1_000_000, Decimal(row["output_tokens"]), 6) if row else None
-        memory = ratio(product(per_hour, Decimal(budgets[tenant])), Decimal(budgets.total()), 6)
+        memory = ratio(product(per_hour, Decimal(budgets[tenant])), Decimal(budgets.total()), 6) or Decimal(0)
         revenue = _exact(row["revenue"], 18) if row else Decimal(0)
         out[tenant] = TenantFigures(
             cost_per_million_tokens=_exact(unit, 6),
-            memory_cost_per_hour=_exact(memory or Decimal(0), 6),
+            # An engine without a price would count as free.
+            memory_cost_per_hour=None if None in prices else _exact(memory, 6),
             cost=_exact(row["cost"], 18) if row else Decimal(0),
             revenue=revenue,
             month=month,

@@ -12,7 +12,7 @@ from typing import Any, Final
 from billing.cost.attribution import EngineHourCost, TenantCost, price_engine_hour, share_cold
 from billing.cost.facts import ColdLoad, EngineMinute, NotConserved, QuarterKey, TenantQuarter
 from billing.cost.tenant_quarters import Part, merge, without_engine_time
-from billing.errors import BillingError
+from billing.errors import BillingError, BookMissing
 from billing.exact.money import product, total
 from billing.exact.periods import BillingMonth, hour_start, to_ns
 from billing.invoice.prices import book_as_of, gpu_price
@@ -22,9 +22,10 @@ from billing.store.clickhouse import Ledger
 from billing.store.cost.derivations import Derived
 from billing.store.cost.engine_time import read_engine_minutes
 from catalog.durations import DAY_NS
-from catalog.model import Catalog, PriceBook
+from catalog.model import Catalog, PriceBook, Tenant
 from catalog.months import month_of, to_datetime
 from catalog.owners import TimeOwner
+from catalog.prices import Payer
 from telemetry.names import BASE, EventName
 
 _KEY: Final = ("tenant", "quarter", "adapter", "engine", "status")
@@ -43,7 +44,8 @@ def write_tenant_cost(ledger: Ledger, start_ns: int, end_ns: int, catalog: Catal
     """Derive the cost rows of [start_ns, end_ns), whole UTC hours, a day at a time.
 
     Each hour has the price book that held then, as it is known now. An engine-hour without a price, or whose facts do not
-    fit each other, is a fault: it has no cost rows, is seen as not priced, and stops no other.
+    fit each other, is a fault: it has no cost rows, is seen as not priced, and stops no other. Attempts without engine time in
+    an hour of which no price book holds are one as well: nobody is asked for them, and their tenant's month has no draft.
     """
     books = _books(catalog, now)
     changed = 0
@@ -55,7 +57,7 @@ def write_tenant_cost(ledger: Ledger, start_ns: int, end_ns: int, catalog: Catal
         quarters, unmeasured = _quarters(ledger, window)
         hours, others = _price(quarters, read_engine_minutes(ledger, **window), books, faults)
         rows = [row for hour in hours for row in hour.tenants] + others
-        new = _tenant_rows(rows, unmeasured, catalog, books)
+        new = _tenant_rows(rows, unmeasured, catalog, books, faults)
         changed += _rewrite(ledger, "tenant_cost", _KEY, new, window, now)
         _rewrite(
             ledger, "engine_cost", ("engine", "hour", "owner"), _owner_rows(hours, catalog.prices.currency), window, now
@@ -153,7 +155,7 @@ def _price_of(minute: EngineMinute, rows: Sequence[TenantQuarter], book: PriceBo
 
 
 def _tenant_rows(
-    rows: Iterable[TenantCost], unmeasured: Unmeasured, catalog: Catalog, books: Books
+    rows: Iterable[TenantCost], unmeasured: Unmeasured, catalog: Catalog, books: Books, faults: list[str]
 ) -> list[dict[str, Any]]:
     tenants, month = {tenant.id: tenant for tenant in catalog.tenants}, cache(month_of)
 
@@ -161,7 +163,7 @@ def _tenant_rows(
     for row in rows:
         quarter = row.quarter
         tenant = tenants.get(quarter.tenant)
-        payer, asked = revenue(row, tenant, books(hour_start(quarter.start_ns)))
+        payer, asked = _asked(row, tenant, books, faults)
         out.append(
             {
                 "tenant": quarter.tenant,
@@ -180,6 +182,15 @@ def _tenant_rows(
             }
         )
     return out
+
+
+def _asked(row: TenantCost, tenant: Tenant | None, books: Books, faults: list[str]) -> tuple[Payer, Decimal]:
+    try:
+        return revenue(row, tenant, books(hour_start(row.quarter.start_ns)))
+    except BookMissing as error:
+        if str(error) not in faults:
+            faults.append(str(error))
+        return "provider", Decimal(0)
 
 
 def _owner_rows(hours: Iterable[EngineHourCost], currency: str) -> list[dict[str, Any]]:

@@ -9,7 +9,8 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from billing.cost.attribution import IdleTime, share_idle
-from billing.exact.periods import BillingMonth, to_ns
+from billing.errors import BookMissing
+from billing.exact.periods import BillingMonth, hour_start, to_ns
 from billing.invoice.invoice import Invoice, Reconciliation, draft_invoice
 from billing.invoice.lines import Line
 from billing.invoice.prices import book_as_of
@@ -17,6 +18,7 @@ from billing.invoice.rating import rate_tenant
 from billing.store.clickhouse import Ledger
 from billing.store.cost.tenant_cost import tenant_month
 from catalog.model import Catalog, PriceBook, Tenant
+from catalog.months import to_datetime
 from catalog.owners import TimeOwner
 
 _DEFAULT_METHOD: Final = "engine-step/1"
@@ -55,6 +57,8 @@ class Desk:
         """
         period = BillingMonth(month, tenant.time_zone)
         rows = tenant_month(self.ledger, tenant.id, period)
+        for hour_ns in sorted({hour_start(row.quarter.start_ns) for row in rows}):
+            book_as_of(self.catalog.price_books, to_datetime(hour_ns), self.now)
         window = {"start_ns": period.start_ns, "end_ns": period.end_ns}
         book = self.book(period)
         provenance = self.ledger.read("tenant_provenance", {"tenant": tenant.id, **window})[0]
@@ -73,9 +77,12 @@ class Desk:
         )
 
     def idle_shares(self, month: str) -> IdleShares:
-        """Each tenant's share of the month's idle time, by the price book's policy."""
+        """Each tenant's share of the month's idle time, by the price book's policy; none where no book says who carries it."""
         period = BillingMonth(month)
-        policy = self.book(period).idle
+        try:
+            policy = self.book(period).idle
+        except BookMissing:
+            return {}
         window = {"start_ns": period.start_ns, "end_ns": period.end_ns}
         rows = self.ledger.read("idle_window", window)
         idle = [IdleTime(row["gpu_type"], row["price"], row["hours_sum"]) for row in rows]

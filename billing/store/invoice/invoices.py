@@ -48,8 +48,7 @@ class Drafts:
 def drafts(ledger: Ledger, month: str, catalog: Catalog, now: datetime) -> Drafts:
     """A draft for each tenant that used something in the month, owes a minimum or a fee, or has a correction to come.
 
-    Nothing is written. What one tenant's month lacks (a payer, an exchange rate, facts that fit) blocks that tenant alone.
-    BookMissing when no price book held in the month.
+    Nothing is written. What one tenant's month lacks (a price book, a payer, an exchange rate, facts that fit) blocks that tenant alone.
     """
     desk = Desk(ledger, catalog, now)
     idle, outdated = desk.idle_shares(month), outdated_invoices(ledger, month)
