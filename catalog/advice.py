@@ -17,6 +17,7 @@ from catalog.model import (
     ExplicitRule,
     PerToken,
     Rule,
+    Seller,
     Tenant,
     TenantDefaultRule,
 )
@@ -48,7 +49,8 @@ def _adapters(catalog: Catalog) -> Iterable[str]:
 
 def _tenants(catalog: Catalog) -> Iterable[str]:
     for i, tenant in enumerate(catalog.tenants):
-        yield from (f"tenants[{i}].{oddity}" for oddity in (*_money(tenant), *_party(tenant.address, tenant.tax_id)))
+        oddities = (*_money(tenant), *_party(tenant.address, tenant.tax_id), *_treatment(tenant, catalog.seller))
+        yield from (f"tenants[{i}].{oddity}" for oddity in oddities)
 
 
 def _money(tenant: Tenant) -> Iterable[str]:
@@ -67,9 +69,25 @@ def _party(address: tuple[str, ...], tax_id: str | None) -> Iterable[str]:
     if address and country not in countries():
         yield "address: its last line is no ISO 3166 country code, so there is no e-invoice"
     prefix = {"GR": "EL"}.get(country, country)
-    european = country.lower() in vat.MEMBER_STATES
-    if european and tax_id is not None and tax_id.startswith(prefix) and not vat.is_valid(tax_id):
+    if _in_union(country) and tax_id is not None and tax_id.startswith(prefix) and not vat.is_valid(tax_id):
         yield f"tax_id: {tax_id!r} is not a VAT id as {country} issues them"
+
+
+def _treatment(tenant: Tenant, seller: Seller) -> Iterable[str]:
+    """Where a seller in the European Union treats services to a business as if it were elsewhere; goods are not judged."""
+    country, own = (address[-1] if address else "" for address in (tenant.address, seller.address))
+    if not _in_union(own) or country not in countries():
+        return
+    treatment = tenant.tax_treatment
+    if treatment == "export" and _in_union(country):
+        yield f"tax_treatment: export is for customers outside the European Union; a business in {country} owes the tax itself, which is reverse_charge"
+    if treatment == "reverse_charge" and not _in_union(country):
+        yield f"tax_treatment: reverse_charge is for businesses in the European Union; services to one in {country} are not subject to its tax, which is export"
+
+
+def _in_union(country: str) -> bool:
+    """Northern Ireland (XI) is in it for goods only."""
+    return country != "XI" and country.lower() in vat.MEMBER_STATES
 
 
 def _routing(catalog: Catalog) -> Iterable[str]:

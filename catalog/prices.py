@@ -81,7 +81,12 @@ class PriceBook(Value):
 
 
 class Seller(Value):
-    """Who issues the invoices."""
+    """Who issues the invoices.
+
+    An invoice says where the rented GPU time went: with `show_other_customers` also how much of it other customers used,
+    which tells one of two customers exactly what the other did; without it only in one sum with adapter loads, engine
+    overhead and idle time.
+    """
 
     name: Line
     address: Annotated[tuple[Line, ...], Field(min_length=1, max_length=8)]
@@ -91,3 +96,4 @@ class Seller(Value):
     payment_days: Annotated[int, Field(ge=0, le=365), refuse_bool] = 30
     number_series: Series = "LL"
     credit_series: Series = "CN"
+    show_other_customers: bool = False

@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Final, NamedTuple, TypeAlias
 
 from billing.documents.facturx_lines import Item, credited_items, invoiced_items
+from billing.documents.wording import UNTAXED, Untaxed
 from billing.errors import DocumentFailed
 from billing.exact.money import minor_units, plain, total, trimmed
 from billing.invoice.credit import CreditNote
@@ -25,12 +26,6 @@ _SPACES: Final = {
     "xmlns:udt": "urn:un:unece:uncefact:data:standard:UnqualifiedDataType:100",
     "xmlns:qdt": "urn:un:unece:uncefact:data:standard:QualifiedDataType:100",
 }
-_EXEMPT: Final = {
-    "reverse_charge": ("AE", "VATEX-EU-AE", "Reverse charge"),
-    "export": ("G", "VATEX-EU-G", "Export outside the EU"),
-    "exempt": ("E", None, "Exempt from tax"),
-}
-"""Tax category, code and reason where no tax is charged."""
 
 
 def xml_problems(document: Document) -> list[str]:
@@ -48,7 +43,7 @@ def xml_problems(document: Document) -> list[str]:
         if _country(party) is None:
             found.append(f"the last line of the {role}'s address is not an ISO 3166 country code")
     if document.tax_treatment == "reverse_charge" and not _is_vat(document.buyer.tax_id):
-        found.append("reverse charge needs the buyer's VAT id")
+        found.append("reverse charge needs the buyer's VAT id")  # BR-AE-02
     return found
 
 
@@ -85,8 +80,8 @@ def _tree(document: Document) -> Tree:
             "IncludedSupplyChainTradeLineItem": [_item(item, document) for item in items],
             "ApplicableHeaderTradeAgreement": {
                 "BuyerReference": document.tenant,
-                "SellerTradeParty": _party(document.seller, seller=True),
-                "BuyerTradeParty": _party(document.buyer, seller=False),
+                "SellerTradeParty": _party(document.seller, seller=True, untaxed=_untaxed(document)),
+                "BuyerTradeParty": _party(document.buyer, seller=False, untaxed=_untaxed(document)),
                 "BuyerOrderReferencedDocument": _identified(document.purchase_order, "IssuerAssignedID"),
             },
             "ApplicableHeaderTradeDelivery": {
@@ -177,20 +172,27 @@ def _item(item: Item, document: Document) -> Tree:
     }
 
 
-def _category(document: Document, rate: Decimal) -> tuple[str, str]:
-    """Tax category code (UNTDID 5305) and the rate in percent."""
-    exempt = _EXEMPT.get(document.tax_treatment)
-    return (exempt[0] if exempt else "S" if rate else "Z"), _number(rate.scaleb(2))
+def _untaxed(document: Document) -> Untaxed | None:
+    return UNTAXED.get(document.tax_treatment)
 
 
-def _party(party: Party, seller: bool) -> Tree:
-    """A buyer's tax id that is no VAT id stands as its registration; a seller's as its national tax number."""
-    vat = _is_vat(party.tax_id)
+def _category(document: Document, rate: Decimal) -> tuple[str, str | None]:
+    """Tax category code and the rate in percent; a service outside the scope of the tax has none (BR-O-05, BR-48)."""
+    untaxed = _untaxed(document)
+    percent = None if untaxed and untaxed.outside else _number(rate.scaleb(2))
+    return (untaxed.category if untaxed else "S" if rate else "Z"), percent
+
+
+def _party(party: Party, seller: bool, untaxed: Untaxed | None) -> Tree:
+    """A buyer's tax id that is no VAT id, or must not be one (BR-O-02), stands as its registration (BT-47); a seller's as its tax number
+    (BT-32), and beside it as what identifies the seller (BT-29; BR-CO-26)."""
+    vat = _is_vat(party.tax_id) and not (untaxed and untaxed.outside)
     contact: Tree = {"PersonName": party.name, "EmailURIUniversalCommunication": {"URIID": party.email}}
     *lines, country = party.address
     rows = [*lines[:2], ", ".join(lines[2:])] if len(lines) > 3 else lines
     tax_id = Text(party.tax_id or "", "schemeID", "VA" if vat else "FC")
     return {
+        "ID": party.tax_id if seller and not vat else None,
         "Name": party.name,
         "SpecifiedLegalOrganization": None if vat or seller else _identified(party.tax_id),
         "DefinedTradeContact": contact if party.email and seller else None,
@@ -223,14 +225,14 @@ def _settlement(document: Document) -> Tree:
 
 def _tax(group: TaxGroup, document: Document) -> Tree:
     category, rate = _category(document, group.rate)
-    exempt = _EXEMPT.get(document.tax_treatment)
+    untaxed = _untaxed(document)
     return {
         "CalculatedAmount": _money(group.amount, document),
         "TypeCode": "VAT",
-        "ExemptionReason": (document.tax_note or exempt[2]) if exempt else None,
+        "ExemptionReason": (document.tax_note or untaxed.reason) if untaxed else None,
         "BasisAmount": _money(group.base, document),
         "CategoryCode": category,
-        "ExemptionReasonCode": exempt[1] if exempt else None,
+        "ExemptionReasonCode": untaxed.code if untaxed else None,
         "RateApplicablePercent": rate,
     }
 

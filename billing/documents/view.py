@@ -19,11 +19,11 @@ from billing.documents.formats import (
     short_day,
 )
 from billing.documents.line_view import line_rows
-from billing.documents.wording import GLOSSARY, OWNERS, PLANS, RANK, STATUSES, TERMS
+from billing.documents.wording import GLOSSARY, NOT_SUBJECT, OWNERS, PLANS, RANK, STATUSES, SUMMED, TERMS, UNTAXED
 from billing.exact.money import ratio, round_places, total, trimmed
 from billing.exact.quantities import gpu_hours
 from billing.invoice.credit import CreditNote
-from billing.invoice.invoice import Invoice, Party
+from billing.invoice.invoice import Invoice, Party, Summed
 from billing.invoice.lines import percent
 from billing.invoice.prices import Exchange
 from billing.invoice.rating import AdapterCost, StatusCost, Term
@@ -116,7 +116,12 @@ def dated_rate(rate: Exchange) -> str:
 def totals(document: Invoice | CreditNote, net: str) -> list[list[str]]:
     """The net amount, the tax by rate, and the tax in the currency in which the seller accounts for it, where that is another and there is any."""
     currency, accounted, abroad = document.currency, document.tax_in_price_currency, document.price_currency
-    taxes = [[f"Tax {percent(g.rate)} on {money(g.base, currency)}", money(g.amount, currency)] for g in document.taxes]
+    untaxed = UNTAXED.get(document.tax_treatment)
+    outside = f"Tax ({NOT_SUBJECT})" if untaxed and untaxed.outside else None
+    taxes = [
+        [f"{outside or f'Tax {percent(g.rate)}'} on {money(g.base, currency)}", money(g.amount, currency)]
+        for g in document.taxes
+    ]
     for_information = [[f"Tax in {abroad}, for information", money(accounted, abroad)]] if accounted else []
     return [[net, money(document.net, currency)], *taxes, *for_information]
 
@@ -224,16 +229,19 @@ def _reconciliation(invoice: Invoice) -> dict[str, Any]:
     if invoice.plan == "per_token":
         idle = dict.fromkeys(idle, "not charged")
     names = OWNERS | {TimeOwner.IDLE: f"Idle ({idle[invoice.idle_policy]})"}
+    if isinstance(parts, Summed):
+        names = SUMMED | {"together": f"{SUMMED['together']} (idle: {idle[invoice.idle_policy]})"}
 
     def row(name: str, ns: int) -> list[str]:
         share = ratio(Decimal(ns), Decimal(parts.rented), 4)
         return [name, grouped(ns), hours(gpu_hours(ns, 1)), "" if share is None else f"{share.scaleb(2):.2f} %"]
 
     own = grouped(invoice.statement.t_cold.gpu_ns)
+    where = "second" if isinstance(parts, Summed) else "third"
     return {
         "rows": [row(text, getattr(parts, name)) for name, text in names.items()],
         "total": row("Rented time × GPUs", parts.rented),
-        "note": f"The parts sum to the rented time to the nanosecond. Your share of adapter loading (T_cold) is {own} ns of the third row.",
+        "note": f"The parts sum to the rented time to the nanosecond. Your share of adapter loading (T_cold) is {own} ns of the {where} row.",
     }
 
 

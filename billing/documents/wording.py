@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from catalog.owners import TimeOwner
+from catalog.tenants import TaxTreatment
 
 PLANS: Final = {"cost_plus": "GPU cost plus margin", "per_token": "Price per token"}
 STATUSES: Final = {
@@ -41,6 +42,12 @@ OWNERS: Final[dict[str, str]] = {
     TimeOwner.UNATTRIBUTED: "Not attributed (not charged)",
     TimeOwner.DOWN: "Rented but not serving (not charged)",
 }
+SUMMED: Final[dict[str, str]] = {
+    "this_tenant": OWNERS["this_tenant"],
+    "together": "Other customers, adapter loading, engine overhead and idle, together",
+    **{name.value: OWNERS[name] for name in (TimeOwner.RECOMPUTE, TimeOwner.UNATTRIBUTED, TimeOwner.DOWN)},
+}
+"""What an invoice says of the rented time where the provider does not show what other customers used."""
 REASONS: Final = {
     "usage_corrected": "Usage was corrected after the invoice was issued",
     "price_corrected": "A price on the invoice was wrong",
@@ -49,3 +56,30 @@ REASONS: Final = {
     "goodwill": "A gesture of goodwill",
     "void": "The invoice is withdrawn in full",
 }
+
+
+class Untaxed(NamedTuple):
+    """Why no tax is charged, as EN 16931 says it: category (BT-151, BT-118; UNTDID 5305), reason code (BT-121) and text (BT-120)."""
+
+    category: str
+    code: str | None
+    reason: str
+
+    @property
+    def outside(self) -> bool:
+        """Whether the service is outside the scope of the tax: then there is no rate (BR-O-05), and no VAT id of anybody (BR-O-02)."""
+        return self.category == "O"
+
+
+NOT_SUBJECT: Final = "not subject to VAT"
+UNTAXED: Final[dict[TaxTreatment, Untaxed]] = {
+    # A service to a business in another member state is taxed where that is, and it owes the tax (Directive 2006/112/EC, articles 44 and 196).
+    # BR-AE-02: with the VAT id of both; BR-AE-05, -09: rate and tax are 0; BR-AE-10: "Reverse charge" is the reason. K is for goods only.
+    "reverse_charge": Untaxed("AE", "VATEX-EU-AE", "Reverse charge"),
+    # A service to a business outside the Union is outside the scope of its tax (article 44). G is for goods that leave the Union.
+    # BR-O-02, -05: no VAT id, no rate; BR-O-09: tax is 0; BR-O-10: the reason; BR-O-11, -12: nothing else on the same invoice.
+    "export": Untaxed("O", "VATEX-EU-O", "Not subject to VAT"),
+    # BR-E-02: with a tax id of the seller; BR-E-05, -09: rate and tax are 0; BR-E-10: the reason, here in the words of the law that exempts.
+    "exempt": Untaxed("E", None, "Exempt from tax"),
+}
+"""What a service without tax is called. Taxed ones are S, and Z where the rate is 0 (BR-S-05, BR-Z-05), without a reason (BR-S-10, BR-Z-10)."""

@@ -60,6 +60,26 @@ class Reconciliation:
         if parts != self.rented:
             raise NotConserved("rented GPU time of the billing month", self.rented - parts)
 
+    def summed(self) -> Summed:
+        """As a customer may see it who must not learn what another one used."""
+        together = self.other_tenants + self.cold + self.system + self.idle
+        return Summed(self.this_tenant, together, self.recompute, self.unattributed, self.down, self.rented)
+
+
+@dataclass(frozen=True, slots=True)
+class Summed:
+    """A `Reconciliation` in which other customers' time is told only in one sum with adapter loads, system and idle time.
+
+    Where there are few customers, any of these beside the others would tell what a competitor used.
+    """
+
+    this_tenant: int
+    together: int
+    recompute: int
+    unattributed: int
+    down: int
+    rented: int
+
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
@@ -125,7 +145,7 @@ class Invoice:
     idle: tuple[IdleTime, ...]
     adapters: tuple[AdapterCost, ...]
     statuses: tuple[StatusCost, ...]
-    reconciliation: Reconciliation
+    reconciliation: Reconciliation | Summed
     previous: Comparison | None
     price_book: str
     price_book_hash: str
@@ -212,7 +232,7 @@ def draft_invoice(
         unit_cost=_per_million(cost, rated.output_tokens),
         unit_price=_per_million(total(line.amount for line in usage), rated.output_tokens),
         lora_share=lora_share,
-        reconciliation=reconciliation,
+        reconciliation=reconciliation if seller.show_other_customers else reconciliation.summed(),
         previous=_comparison(previous) if previous and previous.currency == currency else None,
         method=method,
         profiles=tuple(sorted(set(profiles))),

@@ -36,6 +36,7 @@ def seller() -> Seller:
         tax_id="DE800000000",
         email="billing@example.com",
         iban="DE02120300000000202051",
+        show_other_customers=True,
     )
 
 

@@ -42,6 +42,15 @@ DEFAULT = {"id": "tenant-default", "kind": "tenant_default"}
         ({"tenants.0.plan.margin": "2.5"}, ["tenants[0].plan.margin: 2.5 is 250.0 %"]),
         ({"tenants.2.plan.cached_input": "700"}, ["tenants[2].plan.cached_input: 700 is above"]),
         ({"tenants.0.tax_id": "DE811111112"}, ["tenants[0].tax_id: 'DE811111112' is not a VAT id as DE issues them"]),
+        (
+            {"tenants.0.tax_treatment": "export", "tenants.0.tax_rate": "0"},
+            ["tenants[0].tax_treatment: export is for customers outside the European Union; a business in DE"],
+        ),
+        (
+            {"tenants.3.tax_treatment": "reverse_charge"},
+            ["tenants[3].tax_treatment: reverse_charge is for businesses in the European Union; services to one in IN"],
+        ),
+        ({"seller.address": ["Bahnhofstrasse 1", "CH"], "tenants.3.tax_treatment": "reverse_charge"}, []),
         ({"tenants.0.address": ["Lindenallee 4", "Berlin"]}, ["tenants[0].address: its last line is no ISO 3166"]),
         ({"tenants.0.adapters": ["icd10-coder"]}, ["adapters[1].name: 'clinic-tone' is granted to no tenant"]),
         ({"prices.gpu_hours.0.per_hour": "0"}, ["per_hour: a GPU-hour of demo-cpu costs nothing"]),

@@ -88,6 +88,7 @@ def documents(cost_plus: Invoice, per_token: Invoice, draft: Callable[..., Invoi
                 )
             )
         ),
+        replace(cost_plus, seller=replace(cost_plus.seller, tax_id="143/219/48230")),
         foreign,
         *two_notes(foreign),
     ]
@@ -142,6 +143,26 @@ def test_tokens_are_counted_by_the_piece_and_priced_by_the_million(per_token: In
     invoice = issue_invoice(per_token, "LL", 1, date(2026, 11, 4))
     assert values(invoice, "BasisQuantity")[0] == ["1000000"] * 3
     assert values(invoice, "BilledQuantity")[0][2] == str(per_token.output_tokens)
+
+
+def test_why_no_tax_is_charged_is_said_in_the_codes_of_the_standard(
+    draft: Callable[..., Invoice], clinic: Tenant
+) -> None:
+    """AE in the Union, O outside of it: then there is no rate (BR-O-05) and no VAT id of anybody (BR-O-02). G and K are for goods."""
+    found = {}
+    for treatment in ("reverse_charge", "export", "exempt"):
+        untaxed = clinic.model_copy(update={"tax_treatment": treatment, "tax_rate": D(0)})
+        root = ET.fromstring(document_xml(issue_invoice(draft(untaxed), "LL", 9, date(2026, 12, 1))))
+        header = f".//{RAM}ApplicableHeaderTradeSettlement/{RAM}ApplicableTradeTax/{RAM}"
+        said = [root.findtext(header + tag) for tag in ("CategoryCode", "ExemptionReasonCode", "CalculatedAmount")]
+        rates = {element.text for element in root.iter(f"{RAM}RateApplicablePercent")}
+        ids = [element.get("schemeID") for element in root.findall(f".//{RAM}SpecifiedTaxRegistration/{RAM}ID")]
+        found[treatment] = (*said, rates, ids)
+    assert found == {
+        "reverse_charge": ("AE", "VATEX-EU-AE", "0.00", {"0"}, ["VA", "VA"]),
+        "export": ("O", "VATEX-EU-O", "0.00", set(), ["FC"]),
+        "exempt": ("E", None, "0.00", {"0"}, ["VA", "VA"]),
+    }
 
 
 def test_what_the_standard_demands_and_is_not_there_is_said(cost_plus: Invoice, per_token: Invoice) -> None:

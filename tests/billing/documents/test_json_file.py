@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from billing.documents.json_file import read_invoice
 from billing.errors import InvoiceInvalid
 from billing.exact.canonical import written
-from billing.invoice.invoice import Invoice
+from billing.invoice.invoice import Invoice, Reconciliation
 
 GOLDEN = Path(__file__).with_name("golden")
 
@@ -23,6 +24,10 @@ def test_an_invoice_is_written_to_the_letter(name: str, request: pytest.FixtureR
 def test_what_was_written_reads_back_equal(cost_plus: Invoice, per_token: Invoice) -> None:
     assert read_invoice(written(cost_plus)) == cost_plus
     assert read_invoice(written(per_token)) == per_token
+    assert isinstance(per_token.reconciliation, Reconciliation)
+    summed = replace(per_token, reconciliation=per_token.reconciliation.summed())
+    assert read_invoice(written(summed)) == summed
+    assert b"other_tenants" not in written(summed)
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import date
 from decimal import Decimal
 
 import pytest
 
 from billing.documents.view import invoice_view
-from billing.invoice.invoice import Invoice
+from billing.invoice.invoice import Invoice, Reconciliation
 from billing.invoice.prices import Exchange
 from catalog.model import Tenant
 
@@ -67,6 +67,8 @@ def test_why_no_tax_is_charged_stands_on_the_first_page(draft: Callable[..., Inv
     assert "Reverse charge: the customer owes the tax." in invoice_view(draft(reverse))["terms"]
     noted = clinic.model_copy(update={"tax_treatment": "exempt", "tax_rate": D(0), "tax_note": "Exempt, section 4."})
     assert "Exempt, section 4." in invoice_view(draft(noted))["terms"]
+    abroad = draft(clinic.model_copy(update={"tax_treatment": "export", "tax_rate": D(0)}))
+    assert invoice_view(abroad)["totals"] == [["Net amount", "179.46"], ["Tax (not subject to VAT) on 179.46", "0.00"]]
 
 
 def test_the_cost_statement_shows_the_credit_with_its_sign(cost_plus: Invoice) -> None:
@@ -115,6 +117,27 @@ def test_the_reconciliation_says_who_carries_idle(
 
     assert idle_row(cost_plus) == f"Idle ({says})"
     assert idle_row(per_token) == "Idle (not charged)"
+
+
+def test_other_customers_are_shown_in_one_sum_unless_the_provider_shows_them(cost_plus: Invoice) -> None:
+    """Of two customers each would else read what the other used, loads included."""
+    whole = cost_plus.reconciliation
+    assert isinstance(whole, Reconciliation)
+    summed = whole.summed()
+    assert summed.together == whole.other_tenants + whole.cold + whole.system + whole.idle
+    assert sum(getattr(summed, part.name) for part in fields(summed)) == 2 * whole.rented == 2 * summed.rented
+    shown = invoice_view(replace(cost_plus, reconciliation=summed))["reconciliation"]
+    assert [row[0] for row in shown["rows"]] == [
+        "Your requests (T_B + T_A - T_kv)",
+        "Other customers, adapter loading, engine overhead and idle, together (idle: not charged)",
+        "Work repeated after preemption (not charged)",
+        "Not attributed (not charged)",
+        "Rented but not serving (not charged)",
+    ]
+    assert shown["note"].endswith("ns of the second row.")
+    text = json.dumps(shown).replace(",", "")
+    hidden = (whole.other_tenants, whole.cold, whole.system, whole.idle)
+    assert not any(str(number) in text for number in hidden if number > 10**6)
 
 
 def test_the_view_names_no_other_tenant(cost_plus: Invoice) -> None:

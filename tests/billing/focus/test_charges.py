@@ -16,7 +16,7 @@ from billing.exact.periods import BillingMonth
 from billing.focus.charges import credit_charges, invoice_charges
 from billing.focus.model import ChargeCategory, ChargeRow, Document
 from billing.invoice.credit import draft_credit_note, issue_credit_note, spread
-from billing.invoice.invoice import Invoice, draft_invoice, issue_invoice
+from billing.invoice.invoice import Invoice, Reconciliation, draft_invoice, issue_invoice
 from billing.invoice.lines import Corrects, Line
 from billing.invoice.plans import ChargeKind
 from billing.invoice.rating import rate_tenant
@@ -28,6 +28,11 @@ Costs = Callable[[str], list[TenantCost]]
 @pytest.fixture
 def costs(engine_hours: list[EngineHourCost]) -> Costs:
     return lambda tenant: [row for hour in engine_hours for row in hour.tenants if row.quarter.tenant == tenant]
+
+
+def whole_of(invoice: Invoice) -> Reconciliation:
+    assert isinstance(invoice.reconciliation, Reconciliation)
+    return invoice.reconciliation
 
 
 def sums(document: Document) -> dict[str, Decimal]:
@@ -113,7 +118,7 @@ def test_a_converted_invoice_keeps_prices_and_their_currency_and_sums_in_its_own
     month = BillingMonth("2026-10", "Europe/Berlin")
     invoice = draft_invoice(
         rate_tenant(tenant, costs("clinic"), dated), tenant, seller, dated, month,
-        cutoff=cost_plus.cutoff, method="engine-step/1", profiles=(), reconciliation=cost_plus.reconciliation,
+        cutoff=cost_plus.cutoff, method="engine-step/1", profiles=(), reconciliation=whole_of(cost_plus),
     )  # fmt: skip
     document = invoice_charges(issue_invoice(invoice, "LL", 1, date(2026, 11, 4)), costs("clinic"), "tiny-llama")
     assert total(row.cost for row in document.rows) == invoice.due
@@ -133,7 +138,7 @@ def test_discount_and_commitment_are_credits_and_fees(
     )  # fmt: skip
     invoice = draft_invoice(
         rate_tenant(tenant, costs("clinic"), book), tenant, seller, book, BillingMonth("2026-10", "Europe/Berlin"),
-        cutoff=cost_plus.cutoff, method="engine-step/1", profiles=(), reconciliation=cost_plus.reconciliation,
+        cutoff=cost_plus.cutoff, method="engine-step/1", profiles=(), reconciliation=whole_of(cost_plus),
     )  # fmt: skip
     document = invoice_charges(invoice, costs("clinic"), "tiny-llama")
     assert total(row.cost for row in document.rows) == invoice.due

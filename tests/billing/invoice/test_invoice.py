@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import FrozenInstanceError, replace
 from datetime import date
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from billing.cost.facts import NotConserved
 from billing.errors import InvoiceInvalid
 from billing.exact.money import total
 from billing.exact.periods import BillingMonth
-from billing.invoice.invoice import Invoice, draft_invoice, issue_invoice
+from billing.invoice.invoice import Invoice, Reconciliation, draft_invoice, issue_invoice
 from billing.invoice.rating import rate_tenant
 from catalog.model import PriceBook, Seller, Tenant
 
@@ -75,12 +76,26 @@ def test_an_invoice_is_issued_once_and_only_for_a_month_that_is_over(cost_plus: 
 
 def test_the_reconciliation_must_add_up_and_agree_with_the_rows(draft: Callable[..., Invoice], clinic: Tenant) -> None:
     sound = draft(clinic).reconciliation
+    assert isinstance(sound, Reconciliation)
     with pytest.raises(NotConserved, match="rented GPU time"):
         draft(clinic, reconciliation=replace(sound, idle=sound.idle - 1))
     shifted = replace(sound, this_tenant=sound.this_tenant - 1, other_tenants=sound.other_tenants + 1)
     with pytest.raises(NotConserved, match="measured time of tenant clinic") as caught:
         draft(clinic, reconciliation=shifted)
     assert caught.value.missing_ns == 1
+
+
+def test_what_other_customers_used_is_on_an_invoice_only_where_the_provider_shows_it(
+    draft: Callable[..., Invoice], clinic: Tenant, book: PriceBook, seller: Seller, cost_plus: Invoice
+) -> None:
+    whole = draft(clinic).reconciliation
+    assert isinstance(whole, Reconciliation)
+    rated = rate_tenant(clinic, [], book)
+    nothing = replace(whole, this_tenant=0, other_tenants=whole.other_tenants + whole.this_tenant)
+    reticent = seller.model_copy(update={"show_other_customers": False})
+    terms: dict[str, Any] = {"cutoff": cost_plus.cutoff, "method": "m", "profiles": (), "reconciliation": nothing}
+    found = draft_invoice(rated, clinic, reticent, book, BillingMonth("2026-10"), **terms).reconciliation
+    assert found == nothing.summed()
 
 
 def test_the_month_before_stands_beside_this_one(
@@ -97,6 +112,7 @@ def test_the_month_before_stands_beside_this_one(
 def test_a_month_without_use_is_an_invoice_of_zero_with_unknown_unit_prices(
     clinic: Tenant, book: PriceBook, seller: Seller, cost_plus: Invoice
 ) -> None:
+    assert isinstance(cost_plus.reconciliation, Reconciliation)
     nothing = replace(cost_plus.reconciliation, this_tenant=0, other_tenants=0, cold=0)
     rented = sum(getattr(nothing, name) for name in ("recompute", "system", "idle", "unattributed", "down"))
     invoice = draft_invoice(
@@ -117,11 +133,9 @@ def test_rows_rated_for_someone_else_are_refused(
     clinic: Tenant, shop: Tenant, book: PriceBook, seller: Seller, cost_plus: Invoice
 ) -> None:
     rated = rate_tenant(shop, [], book)
-    nothing = replace(
-        cost_plus.reconciliation,
-        this_tenant=0,
-        rented=cost_plus.reconciliation.rented - cost_plus.reconciliation.this_tenant,
-    )
+    whole = cost_plus.reconciliation
+    assert isinstance(whole, Reconciliation)
+    nothing = replace(whole, this_tenant=0, rented=whole.rented - whole.this_tenant)
     with pytest.raises(InvoiceInvalid, match="it was rated for shop"):
         draft_invoice(
             rated,
