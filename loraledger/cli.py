@@ -25,6 +25,7 @@ from loraledger.commands import (
     quarantine,
     report,
     serving,
+    statement,
     verify,
 )
 
@@ -43,7 +44,14 @@ for command in (books.ingest, books.close, books.reconcile):
     app.command()(command)
 # A query may begin with a comment, which looks like an option.
 app.command(context_settings={"ignore_unknown_options": True})(books.sql)
-for command in (verify.verify, credit.credit, report.report, generated.dashboards, generated.alerts):
+for command in (
+    verify.verify,
+    credit.credit,
+    statement.statement,
+    report.report,
+    generated.dashboards,
+    generated.alerts,
+):
     app.command()(command)
 for name, group in (("quarantine", quarantine.group), ("invoice", invoice.group), ("export", export.group)):
     app.add_typer(group, name=name)

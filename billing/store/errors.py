@@ -11,6 +11,7 @@ StoreError (a BillingError)
 ├── BooksBroken           issued documents or their postings are not what was issued; nothing is issued on top
 ├── IssueLost             others kept taking the place in the chain of documents
 ├── DocumentMissing       no issued document has that number
+├── DraftMissing          no draft of that month and tenant is in the ledger, or several are
 ├── GapMissing            no open gap of the month has that id, or several begin so
 ├── EntryMissing          no quarantine entry has that id, or several begin so
 └── ReasonMissing         a quarantine entry is not released without a reason
@@ -117,6 +118,18 @@ class DocumentMissing(StoreError):
         super().__init__(
             f"could not find {number}: no issued document has that number; `loraledger invoice MONTH` lists them"
         )
+
+
+class DraftMissing(StoreError):
+    """Not one draft of `month` is meant; `tenants` have one."""
+
+    def __init__(self, month: str, tenant: str | None, tenants: Sequence[str]) -> None:
+        self.month, self.tenants = month, list(tenants)
+        of = f"the draft of {tenant}, {month}" if tenant else f"one draft of {month}"
+        have = (
+            f"name one with --tenant: {', '.join(tenants)}" if tenants else f"`loraledger invoice {month}` writes them"
+        )
+        super().__init__(f"could not find {of}: {have}")
 
 
 class GapMissing(StoreError):

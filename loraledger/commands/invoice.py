@@ -1,4 +1,4 @@
-"""`loraledger invoice MONTH` drafts a month; `loraledger invoice explain NUMBER` opens an issued invoice to its requests."""
+"""`loraledger invoice MONTH` drafts a month; `loraledger invoice explain NUMBER|MONTH` opens an invoice or a draft to its requests."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from billing.errors import PeriodInvalid
 from billing.exact.periods import BillingMonth
 from loraledger import console
 from loraledger.commands.books import Month, make
@@ -14,7 +15,9 @@ from loraledger.commands.options import CatalogFile, Dsn, Home, Json, open_books
 
 if TYPE_CHECKING:
     from billing.invoice.explain import AttemptTime, Explained, Share
+    from billing.invoice.invoice import Invoice
     from billing.invoice.lines import Line
+    from billing.store.clickhouse import Ledger
 
 
 class DraftUnlessNamed(TyperGroup):
@@ -29,7 +32,7 @@ class DraftUnlessNamed(TyperGroup):
 
 group = typer.Typer(
     cls=DraftUnlessNamed,
-    help="Write draft invoices of a month (`invoice 2026-10`), or explain an issued one.",
+    help="Write draft invoices of a month (`invoice 2026-10`), or explain one to its requests.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -44,7 +47,15 @@ def draft(month: Month, catalog: CatalogFile = None, home: Home = None, dsn: Dsn
 
 @group.command()
 def explain(
-    number: Annotated[str, typer.Argument(help="Number of an issued invoice.")],
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="NUMBER|MONTH", help="Number of an issued invoice, or a month for a draft of it as last written."
+        ),
+    ],
+    tenant: Annotated[
+        str | None, typer.Option(help="Whose draft; needless where there is only one.", show_default=False)
+    ] = None,
     request: Annotated[
         str | None, typer.Option(help="Only this request: the lines it is on.", show_default=False)
     ] = None,
@@ -54,7 +65,7 @@ def explain(
     dsn: Dsn = None,
     json: Json = False,
 ) -> None:
-    """Open every cent of an invoice to the requests it is for; exact, and of that tenant alone.
+    """Open every cent of an invoice or a draft to the requests it is for; exact, and of that tenant alone.
 
     Each line's shares and its rounding sum to the line. What belongs to no request says why. With --request also the engine
     time of its attempts, and how it would be if all who used a stored prefix had shared it, which is on no invoice.
@@ -62,20 +73,32 @@ def explain(
     from billing.invoice.explain import explain_request
     from billing.store.invoice.explain import explain as opened
     from billing.store.invoice.explain import request_times
-    from billing.store.invoice.issuing import issued_document
 
     with open_books(home, catalog, dsn).open() as ledger:
-        invoice = issued_document(ledger, number).invoice()
+        invoice = _document(ledger, target, tenant)
         lines = opened(ledger, invoice)
         times = [] if request is None else request_times(ledger, invoice.tenant, request)
     chosen = [one for one in lines if line in (None, one.line.position)]
+    name = invoice.number or f"the draft of {invoice.tenant}, {invoice.month}"
     if request is not None:
-        _show_request(number, request, explain_request(chosen, request), times, json=json)
+        _show_request(name, request, explain_request(chosen, request), times, json=json)
     elif json:
         console.say_json([_plain(one) for one in chosen])
     else:
         for one in chosen:
             _show_line(one)
+
+
+def _document(ledger: Ledger, target: str, tenant: str | None) -> Invoice:
+    """The issued invoice of a number, or the draft of a month."""
+    from billing.store.invoice.explain import kept_draft
+    from billing.store.invoice.issuing import issued_document
+
+    try:
+        month = BillingMonth(target).text
+    except PeriodInvalid:
+        return issued_document(ledger, target).invoice()
+    return kept_draft(ledger, month, tenant)
 
 
 def _show_request(

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 
 from billing.cost.tenant_quarters import Part, merge
+from billing.documents.json_file import read_invoice
 from billing.exact.periods import BillingMonth
 from billing.invoice.explain import AttemptId, AttemptQuarter, AttemptTime, Explained, explain_invoice
 from billing.invoice.invoice import Invoice
 from billing.store.clickhouse import Ledger
 from billing.store.cost.tenant_cost import quarter_parts, tenant_month
+from billing.store.errors import DraftMissing
+from billing.store.invoice.settling import DRAFT
 
 
 def explain(ledger: Ledger, invoice: Invoice) -> tuple[Explained, ...]:
@@ -22,6 +25,15 @@ def explain(ledger: Ledger, invoice: Invoice) -> tuple[Explained, ...]:
     return explain_invoice(
         invoice, tenant_month(ledger, invoice.tenant, month), _attempts(ledger, invoice.tenant, month)
     )
+
+
+def kept_draft(ledger: Ledger, month: str, tenant: str | None = None) -> Invoice:
+    """The draft of a tenant's month as it was last written; without a tenant, of the only one that has one. DraftMissing."""
+    rows = {row["tenant"]: row["document"] for row in ledger.read("invoice_rows", {"numbers": [DRAFT], "month": month})}
+    chosen = [name for name in sorted(rows) if tenant in (None, name)]
+    if len(chosen) != 1:
+        raise DraftMissing(month, tenant, sorted(rows))
+    return read_invoice(rows[chosen[0]].encode())
 
 
 def request_times(ledger: Ledger, tenant: str, request_id: str) -> list[AttemptTime]:

@@ -94,6 +94,12 @@ def issued_credit_notes(ledger: Ledger, tenant: str) -> list[CreditNote]:
     return [read_credit_note(one.document.encode()) for one in _issued(ledger, kind="credit_note", tenant=tenant)]
 
 
+def issued_to(ledger: Ledger, tenant: str) -> list[Invoice | CreditNote]:
+    """A tenant's invoices and credit notes in the order of issue."""
+    found = (one.read() for one in _issued(ledger, tenant=tenant))
+    return [one for one in found if isinstance(one, Invoice | CreditNote)]
+
+
 def accepted_gaps(ledger: Ledger, month: str = "") -> list[Acceptance]:
     """Accepted gaps, in the order of acceptance: those of one month's close, or all."""
     return [read_acceptance(one.document.encode()) for one in _issued(ledger, kind="acceptance", month=month)]

@@ -48,13 +48,17 @@ def test_a_month_is_closed_explained_and_credited(
     assert run("ingest", "--json")[0] == 0
     (tmp_path / "bad.jsonl").write_text("not json\n" + traffic.lines[0] + "\n")
     assert run("close", month, "--grace-hours", "100000")[0] == 3
+    assert run("invoice", "explain", month)[0] == 1
+    assert run("invoice", month)[0] == 0
+    code, drafted = run("invoice", "explain", month, "--tenant", "bank", "--json")
+    assert code == 0
     code, closed = run("close", month, "--json")
     assert code == 0
     (pdf,) = closed["files"]
     number = Path(pdf).stem.removeprefix("bank-")
 
     code, lines = run("invoice", "explain", number, "--json")
-    assert code == 0
+    assert (code, lines) == (0, drafted)
     assert {share["request"] for line in lines for share in line["shares"]} == {first.request_id}
     assert first.request_id in run("invoice", "explain", number, "--request", first.request_id)[1]
 
@@ -68,6 +72,20 @@ def test_a_month_is_closed_explained_and_credited(
     code, asked = run("credit", number, "--request", first.request_id, "--reason", "dispute", "--json")
     assert (code, asked["credit_notes"][0]["number"], asked["credit_notes"][0]["reason"]) == (0, None, "dispute")
     assert run("credit", number, "--request", first.request_id, "--void")[0] == 2
+
+    code, (account,) = run("statement", "bank", "--json")
+    (note,) = given["credit_notes"]
+    assert [(one["kind"], one["invoice"], one["balance"]) for one in account["entries"]] == [
+        ("invoice", number, account["invoiced"]),
+        ("credit_note", number, account["open"]),
+    ]
+    assert account["credited"] == note["gross"]
+    assert (account["entries"][0]["open"], account["entries"][1]["open"]) == (note["remaining_gross"], None)
+    assert account["open"] == note["remaining_gross"]
+    assert f"credit note on {number}" in run("statement", "bank")[1]
+    assert "was sent no document" in run("statement", "shop")[1]
+    assert run("statement", "nobody")[0] == 2
+    assert run("statement", "bank", "--until", "2020-01-01", "--json") == (0, [])
 
     code, report = run("ingest", str(tmp_path / "bad.jsonl"), "--json")
     assert (code, report["quarantined"], report["duplicates"]) == (1, 1, 1)
