@@ -15,7 +15,7 @@ from billing.invoice.invoice import Invoice
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class AccountEntry:
     """One document with tax: `amount` is below zero where the customer gets money back, `balance` what all up to it come to.
 
     `invoice` is the number of the invoice that it is, or lowers. `open` is what of an invoice's amount no credit note takes
@@ -34,7 +34,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class TenantAccount:
     """A tenant's documents in one currency, in the order of issue. `open` = `invoiced` - `credited`: before anything that was paid.
 
     `overdue` is what of it was due before the statement's day.
@@ -43,14 +43,14 @@ class Account:
     tenant: str
     currency: str
     as_of: date
-    entries: tuple[Entry, ...]
+    entries: tuple[AccountEntry, ...]
     invoiced: Decimal
     credited: Decimal
     open: Decimal
     overdue: Decimal
 
 
-def accounts(tenant: str, documents: Iterable[Invoice | CreditNote], as_of: date) -> tuple[Account, ...]:
+def accounts(tenant: str, documents: Iterable[Invoice | CreditNote], as_of: date) -> tuple[TenantAccount, ...]:
     """One account for each currency that the tenant was ever invoiced in, of issued documents up to and on `as_of`."""
     own = [one for one in documents if one.issued_on is not None and one.issued_on <= as_of]
     return tuple(
@@ -59,7 +59,7 @@ def accounts(tenant: str, documents: Iterable[Invoice | CreditNote], as_of: date
     )
 
 
-def _account(tenant: str, currency: str, as_of: date, documents: list[Invoice | CreditNote]) -> Account:
+def _account(tenant: str, currency: str, as_of: date, documents: list[Invoice | CreditNote]) -> TenantAccount:
     nothing = Amount(Decimal(0), currency)
     balance, taken = nothing, dict.fromkeys((_invoice(one) for one in documents), nothing)
     for one in documents:
@@ -76,14 +76,16 @@ def _account(tenant: str, currency: str, as_of: date, documents: list[Invoice | 
     invoiced = Amount.sum((one.amount for one in entries if one.kind == "invoice"), currency)
     overdue = (one.open for one in entries if one.open is not None and one.due_on is not None and one.due_on < as_of)
     sums = (invoiced.value, (invoiced - balance).value, balance.value, Amount.sum(overdue, currency).value)
-    return Account(tenant, currency, as_of, tuple(entries), *sums)
+    return TenantAccount(tenant, currency, as_of, tuple(entries), *sums)
 
 
-def _entry(one: Invoice | CreditNote, invoice: str, amount: Decimal, balance: Decimal, left: Decimal | None) -> Entry:
+def _entry(
+    one: Invoice | CreditNote, invoice: str, amount: Decimal, balance: Decimal, left: Decimal | None
+) -> AccountEntry:
     assert one.issued_on is not None
     number, due_on = one.number or "", one.due_on if isinstance(one, Invoice) else None
     kind: Literal["invoice", "credit_note"] = "invoice" if isinstance(one, Invoice) else "credit_note"
-    return Entry(one.issued_on, kind, number, one.month, invoice, due_on, amount, balance, left)
+    return AccountEntry(one.issued_on, kind, number, one.month, invoice, due_on, amount, balance, left)
 
 
 def _invoice(one: Invoice | CreditNote) -> str:

@@ -11,7 +11,7 @@ from loraledger import console
 from loraledger.commands.options import CatalogFile, Dsn, Home, Json, open_books
 
 if TYPE_CHECKING:
-    from billing.invoice.statement import Account, Entry
+    from billing.invoice.statement import TenantAccount, AccountEntry
 
 
 def statement(
@@ -51,7 +51,7 @@ def statement(
             _show(account)
 
 
-def _show(account: Account) -> None:
+def _show(account: TenantAccount) -> None:
     columns = ("document", "issued", "month", "what", "due", "amount", "balance", "open")
     console.table(
         f"Account of {account.tenant} on {account.as_of.isoformat()}, {account.currency} with tax",
@@ -67,7 +67,7 @@ def _show(account: Account) -> None:
     )
 
 
-def _cells(entry: Entry) -> list[str]:
+def _cells(entry: AccountEntry) -> list[str]:
     what = "invoice" if entry.kind == "invoice" else f"credit note on {entry.invoice}"
     due = entry.due_on.isoformat() if entry.due_on else ""
     amounts = (console.amount(entry.amount), console.amount(entry.balance))

@@ -11,7 +11,7 @@ from billing.close.postings import FIRST, RECEIVABLE, document_postings
 from billing.invoice.credit import CreditNote, draft_credit_note, issue_credit_note, spread, whole
 from billing.invoice.invoice import Invoice, issue_invoice
 from billing.invoice.prices import Exchange
-from billing.invoice.statement import Account, accounts
+from billing.invoice.statement import TenantAccount, accounts
 from catalog.model import Tenant
 
 D = Decimal
@@ -23,7 +23,7 @@ def note(invoice: Invoice, sequence: int, day: date, net: Decimal | None, earlie
     return issue_credit_note(draft, "CN", sequence, day)
 
 
-def row(account: Account, position: int) -> tuple[str, Decimal, Decimal, Decimal | None]:
+def row(account: TenantAccount, position: int) -> tuple[str, Decimal, Decimal, Decimal | None]:
     one = account.entries[position]
     return one.number, one.amount, one.balance, one.open
 
