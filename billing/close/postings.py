@@ -207,11 +207,6 @@ def _positive(posting: Posting) -> Posting:
 
 
 def _hash(posting: Posting) -> str:
-    plain = replace(
-        posting,
-        debit=round_currency(posting.debit, posting.currency),
-        credit=round_currency(posting.credit, posting.currency),
-        rate=None if posting.rate is None else trimmed(posting.rate),
-        hash="",
-    )
+    """Of a posting that has its amounts in minor units and no hash yet."""
+    plain = replace(posting, rate=None if posting.rate is None else trimmed(posting.rate))
     return text_hash(f"{posting.previous_hash}\n{canonical_json(plain)}")

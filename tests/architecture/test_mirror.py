@@ -18,6 +18,7 @@ WHOLE: Final = {
         "billing/store/server",
         "catalog/bounds",
         "serving/gateway/hang_up",
+        "serving/gateway/isolation",
         "serving/gateway/loop_lag",
         "serving/gateway/metrics",
         "serving/gateway/never_hurts",

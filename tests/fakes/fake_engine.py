@@ -314,7 +314,8 @@ class FakeEngine:
         entry = self.clock.mono_ns()
         cached: list[tuple[str, int]] = []
         while self._waiting and len(self._running) < self.device.max_num_seqs:
-            request = self._waiting.pop(0)
+            request = min(self._waiting, key=lambda waiting: waiting.priority)
+            self._waiting.remove(request)
             request.computed = request.cached = self._cache.take(request)
             cached.append((request.id, request.cached))
             self._running.append(request)

@@ -27,6 +27,7 @@ class Request:
     salt: str
     prompt: tuple[str, ...]
     max_tokens: int
+    priority: int = 0
     computed: int = 0
     cached: int = 0
     sampled: int = 0
@@ -155,6 +156,7 @@ class FakeOpenAI:
                     salt=str(body.get("cache_salt", "")),
                     prompt=prompt,
                     max_tokens=wanted,
+                    priority=int(body.get("priority") or 0),
                 )
                 for choice in range(choices)
             ]

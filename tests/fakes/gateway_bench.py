@@ -200,7 +200,7 @@ RunBench = Callable[..., None]
 
 @pytest.fixture
 def run_bench(tmp_path: Path) -> RunBench:
-    """Runs `test(bench)` in an event loop, with the gateway started and stopped around it."""
+    """Runs `test(bench)` in an event loop, with the gateway started and stopped around it; `home` sets a second one apart."""
 
     def run(
         test: Callable[[Bench], Awaitable[None]],
@@ -213,13 +213,16 @@ def run_bench(tmp_path: Path) -> RunBench:
         buffer_bytes: int = 64 << 20,
         forwarder: Forwarder | None = None,
         collect: Callable[[frozenset[str]], None] = lambda used: None,
+        home: str = "",
     ) -> None:
         async def main() -> None:
             clock = ManualClock()
-            path = tmp_path / "catalog.yaml"
+            own = tmp_path / home
+            own.mkdir(exist_ok=True)
+            path = own / "catalog.yaml"
             path.write_text(catalog or catalog_of())
             disk = Disk()
-            spool = Spool(tmp_path / "spool", linger_s=0.0, retry_s=0.02, buffer_bytes=buffer_bytes, opener=disk.open)
+            spool = Spool(own / "spool", linger_s=0.0, retry_s=0.02, buffer_bytes=buffer_bytes, opener=disk.open)
             metrics = Metrics(clock=clock.mono_ns)
             engine = FakeEngine(clock, device=device)
             source = CatalogSource(path)
@@ -238,7 +241,7 @@ def run_bench(tmp_path: Path) -> RunBench:
                 metrics=metrics,
                 secret=b"s" * 32,
                 read_adapter=read,
-                snapshot_path=tmp_path / "snapshot.json",
+                snapshot_path=own / "snapshot.json",
                 emitter="gw-test",
                 clock=Clock(clock.utc_ns, clock.mono_ns),
                 limits=limits,
@@ -247,7 +250,7 @@ def run_bench(tmp_path: Path) -> RunBench:
                 collect_adapters=collect,
                 forwarder=forwarder,
             )
-            bench = Bench(tmp_path, clock, engine, gateway, spool, metrics, disk, source, path)
+            bench = Bench(own, clock, engine, gateway, spool, metrics, disk, source, path)
             try:
                 if start:
                     await gateway.start()
