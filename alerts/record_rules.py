@@ -34,7 +34,8 @@ def model_drift(promises: Promises) -> str:
     window = duration(ledger.engine_time_window)
     measured = total(names.STEP_MEASURED, "engine, step_class", window)
     predicted = total(names.STEP_PREDICTED, "engine, step_class", window)
-    return f"abs({share(measured, f'{predicted} >= {ledger.min_busy_seconds}')} - 1)"
+    # The difference is divided, not 1 taken off the quotient: 1.1 - 1 is more than 0.1 in binary.
+    return share(f"abs({measured} - {predicted})", f"{predicted} >= {ledger.min_busy_seconds}")
 
 
 def _counted(metric: Metric, window: int) -> str:

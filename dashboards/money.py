@@ -66,7 +66,10 @@ MONEY_BOARD: Final = Dashboard(
             "Revenue less cost as the gateways show it; LoraMarginNegative warns below 0.",
             Prom(
                 "margin",
-                f"max by (tenant) ({names.TENANT_REVENUE.name}) - max by (tenant) ({names.TENANT_COST.name})",
+                " - ".join(
+                    f"max by (tenant) ({metric.name}{{{TENANT}}})"
+                    for metric in (names.TENANT_REVENUE, names.TENANT_COST)
+                ),
                 "{{tenant}}",
             ),
             "none",

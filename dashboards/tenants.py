@@ -162,7 +162,10 @@ TENANTS_BOARD: Final = Dashboard(
             "Prompt tokens found in the cache / looked up.",
             Prom(
                 "kv_hit_rate",
-                share(total(names.KV_HITS, "tenant", RATE), f"{total(names.KV_LOOKUPS, 'tenant', RATE)} > 0"),
+                share(
+                    total(names.KV_HITS, "tenant", RATE, TENANT),
+                    f"{total(names.KV_LOOKUPS, 'tenant', RATE, TENANT)} > 0",
+                ),
                 _BY_TENANT,
             ),
             "percentunit",

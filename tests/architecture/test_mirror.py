@@ -34,6 +34,10 @@ WHOLE: Final = {
         "serving/attempt/budgets",
         "serving/gateway/budget_ledger",
     ],
+    "figures, against a program that shares no code": [
+        "alerts/boundaries",
+        "dashboards/promql_figures",
+    ],
     "seen on the real engine": [
         "serving/engine/first_requests",
         "serving/engine/plain_vllm",
