@@ -10,7 +10,7 @@ from typing import Final
 from catalog.engines import BUILTIN_KV_BYTES, Engine
 from catalog.fields import LATEST, countries
 from catalog.model import Catalog, PriceBook, Tenant
-from catalog.prices import PAYERS
+from catalog.prices import GAP_SERIES, PAYERS
 from catalog.references import duplicates
 
 MIN_KV_BYTES: Final = 256
@@ -36,6 +36,9 @@ def consistency_problems(catalog: Catalog) -> Iterable[str]:
     yield from (f"seller.address: {problem}" for problem in _country(catalog.seller.address))
     if catalog.seller.number_series == catalog.seller.credit_series:
         yield "seller.credit_series: must differ from number_series, or two documents get one number"
+    for name in ("number_series", "credit_series"):
+        if getattr(catalog.seller, name) == GAP_SERIES:
+            yield f"seller.{name}: {GAP_SERIES} is what accepted gaps are numbered with"
 
 
 def _sizes(engine: Engine, kv_bytes: int) -> Iterable[str]:

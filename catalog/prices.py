@@ -40,6 +40,10 @@ PAYERS: Final[dict[Status, Payer]] = {
 """Who pays for an attempt of each status where a book does not say."""
 
 
+GAP_SERIES: Final = "GAP"
+"""What gaps that the provider took on are numbered with."""
+
+
 class GpuPrice(Value):
     """Price of one GPU-hour of `gpu_type` from `start` on (until the next entry of that type)."""
 

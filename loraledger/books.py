@@ -76,10 +76,13 @@ class Books:
         issue: bool,
         grace_hours: int = GRACE_NS // HOUR_NS,
         accept: Acceptances | None = None,
+        zero: bool = False,
         progress: Progress = silent,
     ) -> RunReport:
         """All steps of a billing month in one run, up to drafts or issued invoices, and the gateway's cost figures."""
-        return run_month(self.settings, month, issue, self.clock(), progress, grace_hours=grace_hours, accept=accept)
+        return run_month(
+            self.settings, month, issue, self.clock(), progress, grace_hours=grace_hours, accept=accept, zero=zero
+        )
 
     def derive(self, month: str) -> list[str]:
         """Take what is new and derive the month's usage, time and cost again; checks that are red, in words."""

@@ -61,7 +61,7 @@ def main() -> None:
     """Run the command line; errors that a person can act on are one message, never a traceback."""
     from billing.cost.facts import NotConserved
     from billing.errors import BillingError, BookMissing, ExchangeMissing, PayerMissing, PeriodInvalid, PriceMissing
-    from billing.store.errors import BooksBroken, CloseRefused
+    from billing.store.errors import BooksBroken, CloseRefused, SeriesInvalid
     from catalog.load import CatalogInvalid
     from pipelines.settings import PipelineError
     from serving.calibration.fit import CalibrationRefused
@@ -76,7 +76,7 @@ def main() -> None:
     except (CatalogInvalid, PeriodInvalid, ProfileInvalid) as error:
         sys.exit(console.fail(str(error), console.INVALID).code)
     except (
-        BooksBroken, CloseRefused, NotConserved, BookMissing, ExchangeMissing, PayerMissing, PriceMissing,
+        BooksBroken, CloseRefused, SeriesInvalid, NotConserved, BookMissing, ExchangeMissing, PayerMissing, PriceMissing,
     ) as error:  # fmt: skip
         sys.exit(console.fail(str(error), console.REFUSED).code)
     except (BillingError, CalibrationRefused, PipelineError, ServingError, OSError, LookupError) as error:

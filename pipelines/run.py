@@ -45,6 +45,11 @@ class RunReport:
         return list(self.made["invoices"]["waiting"])
 
     @property
+    def zero(self) -> list[str]:
+        """Tenants with no invoice, since theirs would come to 0."""
+        return list(self.made["invoices"]["zero"])
+
+    @property
     def unwritten(self) -> list[str]:
         """Files that could not be written, in words."""
         return list(self.made["invoices"]["failures"])
@@ -75,17 +80,18 @@ def run_month(
     *,
     grace_hours: int = GRACE_NS // HOUR_NS,
     accept: Acceptances | None = None,
+    zero: bool = False,
 ) -> RunReport:
     """Everything of a billing month up to its invoices: drafts, or with `issue` the closed month's numbered ones.
 
     A month is closed `grace_hours` after its end (UTC) at the earliest, for everybody whom nothing blocks, and after the
-    provider took on the gaps to `accept`. Checks that are red are in the report and stop nobody. Raises as `run_hours` does
+    provider took on the gaps to `accept`; `zero` issues documents that come to 0 too. Checks that are red are in the report and stop nobody. Raises as `run_hours` does
     otherwise; CloseRefused when the month is not over, GapMissing or AcceptanceInvalid.
     """
     with open_work(settings, now, progress) as work:
         window = Window(*month_window(month, work.catalog))
         made = _made(work, window)
-        made["invoices"] = invoices(work, month, issue=issue, grace_ns=grace_hours * HOUR_NS, accept=accept)
+        made["invoices"] = invoices(work, month, issue=issue, grace_ns=grace_hours * HOUR_NS, accept=accept, zero=zero)
         return _judged(work, window, made)
 
 

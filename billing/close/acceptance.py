@@ -13,9 +13,9 @@ from billing.close.blocks import Block, Kind, Numbers
 from billing.cost.facts import PROVIDER
 from billing.errors import AcceptanceInvalid
 from catalog.months import to_datetime
+from catalog.prices import GAP_SERIES
 
 SCHEMA: Final = "loraledger.acceptance/1"
-_SERIES: Final = "GAP"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def accept(block: Block, month: str, currency: str, reason: str, by: str, now: d
 
 def number_of(gap: str) -> str:
     """The document number of a gap's acceptance."""
-    return f"{_SERIES}-{gap}"
+    return f"{GAP_SERIES}-{gap}"
 
 
 def read_acceptance(data: bytes) -> Acceptance:

@@ -42,6 +42,8 @@ class Closed:
     invoices: Sequence[Invoice]
     blocks: Sequence[Block] = ()
     """Everything found, also what touches nobody or only tenants that have their invoice."""
+    zero: Sequence[str] = ()
+    """Tenants whose month comes to 0, and who have no document."""
 
     @property
     def blocked(self) -> dict[str, list[Block]]:
@@ -73,7 +75,25 @@ def overdue_ns(oldest_open: str, now_ns: int) -> int:
 def free_sequence(taken: Iterable[str], series: str, year: int) -> int:
     """First free number of a series and year, given the numbers issued so far: one above the highest."""
     prefix = f"{series}-{year}-"
-    return max((int(number.removeprefix(prefix)) for number in taken if number.startswith(prefix)), default=0) + 1
+    ranks = (number.removeprefix(prefix) for number in taken if number.startswith(prefix))
+    return max((int(rank) for rank in ranks if rank.isdecimal()), default=0) + 1
+
+
+def series_fault(newest: Iterable[tuple[str, str]], kind: str, series: str, year: int) -> str | None:
+    """Why documents of that kind cannot be numbered in this series and year; None when they can.
+
+    `newest` is the last number of each series and kind of document, in the order of issue.
+    """
+    before = None
+    for other, number in newest:
+        its, of_year, _ = number.rsplit("-", 2)
+        if other != kind and its == series:
+            return f"series {series} numbers documents of another kind, {number} is one; give each kind its own"
+        if other == kind and of_year == str(year):
+            before = its, number
+    if before is None or before[0] == series:
+        return None
+    return f"documents of {year} are numbered up to {before[1]}, series {series} would begin a second time; keep {before[0]} until the year is over"
 
 
 def numbered(drafts: Iterable[Invoice], series: str, first: int, issued_on: date) -> list[Invoice]:
@@ -85,6 +105,6 @@ def numbered(drafts: Iterable[Invoice], series: str, first: int, issued_on: date
     return [issue_invoice(draft, series, first + rank, issued_on) for rank, draft in enumerate(ranked)]
 
 
-def charges_something(draft: Invoice) -> bool:
-    """Whether a document is due at all: a month in which nothing is charged, not even a fraction of a cent, has none."""
-    return any(line.exact or line.amount for line in draft.lines)
+def charges_something(draft: Invoice, *, zero: bool = False) -> bool:
+    """Whether a document is due: not for one that comes to 0, unless `zero` asks for those with a fraction of a cent, or lines that cancel out."""
+    return any(line.exact or line.amount for line in draft.lines) if zero else bool(draft.gross)

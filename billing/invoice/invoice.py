@@ -23,6 +23,8 @@ from catalog.prices import IdlePolicy
 
 SCHEMA: Final = "loraledger.invoice/1"
 _MILLION: Final = Decimal(1_000_000)
+_MOST: Final = Decimal(10**12)
+"""What an amount stays below, so that every export has room for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +209,7 @@ def draft_invoice(
     In the tenant's currency, converted at the book's rate of the month if that is another. `corrections` are what raises
     earlier invoices (`corrections.correction_lines`); they come last and count towards no minimum or commitment.
     `previous` is shown beside this one when it is in the same currency. Raises NotConserved when the reconciliation does not add up or shows another time for this tenant than its rows do,
-    ExchangeMissing, and InvoiceInvalid when rows, tenant or `previous` do not belong together.
+    ExchangeMissing, and InvoiceInvalid when rows, tenant or `previous` do not belong together, or an amount is too large.
     """
     _belong_together(rated, tenant, book, month, reconciliation, previous)
     cost = rated.statement.measured.cost
@@ -240,7 +242,21 @@ def draft_invoice(
         notes=_notes(rated, tenant, rate, corrections),
     )
     invoice.check()
+    _check_size(invoice)
     return invoice
+
+
+def _check_size(invoice: Invoice) -> None:
+    per_line = [
+        amount for line in invoice.lines for amount in (line.exact, line.amount, line.unit_price, line.quantity)
+    ]
+    amounts = [*per_line, invoice.net, invoice.gross, invoice.tax_in_price_currency, invoice.statement.measured.cost]
+    most = max((abs(amount) for amount in amounts if amount is not None), default=Decimal(0))
+    if most >= _MOST:
+        raise InvoiceInvalid(
+            f"could not draft an invoice for {invoice.tenant}, {invoice.month}: {most:f} is on it, and it must stay below {_MOST:f}; "
+            f"look at the plan's prices, the exchange rate and the usage"
+        )
 
 
 def _belong_together(

@@ -110,7 +110,8 @@ class Ledger:
             token = {} if once is None else {"insert_deduplicate": 1, "insert_deduplication_token": once}
             columns = list(block[0])
             values = [[row[name] for name in columns] for row in block]
-            with failing(f"insert into {table}"):
+            # What does not fit its column is found while it is packed, by a fault of the language itself.
+            with failing(f"insert into {table}", OverflowError):
                 self._client.insert(table, values, column_names=columns, settings=token)
         return len(block)
 

@@ -9,6 +9,7 @@ StoreError (a BillingError)
 ├── ReaderUnsafe          the engine would not keep a free query from writing
 ├── CloseRefused          a month cannot be closed yet, for nobody; `reasons` say until when
 ├── BooksBroken           issued documents or their postings are not what was issued; nothing is issued on top
+├── SeriesInvalid         documents cannot be numbered in the catalog's series
 ├── IssueLost             others kept taking the place in the chain of documents
 ├── DocumentMissing       no issued document has that number
 ├── DraftMissing          no draft of that month and tenant is in the ledger, or several are
@@ -98,6 +99,13 @@ class BooksBroken(StoreError):
             "could not issue anything: the books are not as they were issued (`loraledger verify` looks again)\n"
             + "\n".join(f"  {fault}" for fault in faults)
         )
+
+
+class SeriesInvalid(StoreError):
+    """The catalog's number series contradicts the numbers that were given; nothing was issued."""
+
+    def __init__(self, fact: str) -> None:
+        super().__init__(f"could not issue anything: {fact}")
 
 
 class IssueLost(StoreError):

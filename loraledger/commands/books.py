@@ -83,6 +83,9 @@ def close(
     by: Annotated[
         str | None, typer.Option(help="Who accepts it; the user of this machine by default.", show_default=False)
     ] = None,
+    zero_documents: Annotated[
+        bool, typer.Option("--zero-documents", help="Issue invoices that come to 0.00, too.")
+    ] = False,
     catalog: CatalogFile = None,
     home: Home = None,
     dsn: Dsn = None,
@@ -102,15 +105,21 @@ def close(
                 "could not accept a gap: say why with --reason, it is kept with the gap", console.INVALID
             )
         accept = Acceptances(accept_gap, reason, by or getpass.getuser())
-    make(open_books(home, catalog, dsn), BillingMonth(month).text, True, json, grace_hours, accept)
+    make(open_books(home, catalog, dsn), BillingMonth(month).text, True, json, grace_hours, accept, zero_documents)
 
 
 def make(
-    books: Books, month: str, issue: bool, json: bool, grace_hours: int = 0, accept: Acceptances | None = None
+    books: Books,
+    month: str,
+    issue: bool,
+    json: bool,
+    grace_hours: int = 0,
+    accept: Acceptances | None = None,
+    zero: bool = False,
 ) -> None:
     """Draft or close a month and say which files there are; exit 3 when the ledger refuses, or somebody stays blocked."""
     from billing.errors import AcceptanceInvalid
-    from billing.store.errors import BooksBroken, CloseRefused, GapMissing
+    from billing.store.errors import BooksBroken, CloseRefused, GapMissing, SeriesInvalid
     from loraledger.books import documents
     from loraledger.report import show_blocks
 
@@ -121,10 +130,12 @@ def make(
             def progress(step: str, done: int, total: int) -> None:
                 status.update(f"{text}: {step}, {done:,} of {total:,}")
 
-            report = books.month(month, issue=issue, grace_hours=grace_hours, accept=accept, progress=progress)
+            report = books.month(
+                month, issue=issue, grace_hours=grace_hours, accept=accept, zero=zero, progress=progress
+            )
     except (GapMissing, AcceptanceInvalid) as error:
         raise console.fail(str(error), console.INVALID) from error
-    except (BooksBroken, CloseRefused) as error:
+    except (BooksBroken, CloseRefused, SeriesInvalid) as error:
         raise console.fail(str(error), console.REFUSED) from error
     files = documents(books.settings, month)
     if json:
@@ -138,6 +149,7 @@ def make(
                 "unwritten": report.unwritten,
                 "waiting": report.waiting,
                 "blocks": report.blocks,
+                "zero": report.zero,
             }
         )
     else:
@@ -145,6 +157,8 @@ def make(
             console.warn(warning)
         for file in files:
             console.out.print(str(file))
+        if report.zero:
+            console.out.print(f"comes to 0, so without invoice (--zero-documents issues it): {', '.join(report.zero)}")
         show_blocks(report.blocks, report.waiting, "invoice" if issue else "draft")
     for unwritten in report.unwritten:
         console.fail(unwritten)

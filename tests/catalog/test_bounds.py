@@ -129,6 +129,8 @@ def problems(path: str, value: Any) -> list[str]:
         ("seller.payment_days", 3000, "less than or equal to 365"),
         ("seller.number_series", "-", "must match pattern"),
         ("seller.credit_series", "LL", "must differ from number_series"),
+        ("seller.credit_series", "GAP", "is what accepted gaps are numbered with"),
+        ("seller.number_series", "GAP", "is what accepted gaps are numbered with"),
         ("seller.name", "\u0007", "U+0007"),
         ("routing.2.variants", {}, "at least 1"),
         ("routing.2.variants", {"ghost": 1}, "unknown adapter 'ghost'"),

@@ -9,44 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from loraledger.cli import app
 from pipelines.run import run_hours
 from pipelines.settings import Settings
 from telemetry.engine_time import SessionEvent
-from telemetry.usage import Status, UsageRecord
-from tests.conftest import EXAMPLE
+from tests.fakes.plain_books import catalog, plain, run
 
 S = 1_000_000_000
 BOOK = "  version: example-1\n"
-
-
-def catalog(path: Path, *changes: tuple[str, str]) -> Path:
-    text = EXAMPLE.read_text()
-    for old, new in changes:
-        assert old in text
-        text = text.replace(old, new, 1)
-    path.write_text(text)
-    return path
-
-
-def plain(path: Path, *used: tuple[str, int]) -> Path:
-    """A million input tokens for each tenant and instant, as plain usage lines."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    records = [
-        UsageRecord("f", seq, f"r{seq}", tenant, at_ns, at_ns + S, Status.OK, input_tokens=1_000_000, cached_tokens=0,
-                    output_tokens_computed=0, output_tokens_delivered=0)
-        for seq, (tenant, at_ns) in enumerate(used)
-    ]  # fmt: skip
-    path.write_text("".join(record.to_json() + "\n" for record in records))
-    return path
-
-
-def run(home: Path, declared: Path, *arguments: str, code: int) -> Any:
-    done = CliRunner().invoke(app, [*arguments, "--home", str(home), "--catalog", str(declared), "--json"])
-    assert done.exit_code == code, (done.output, done.exception)
-    return json.loads(done.stdout)
 
 
 def test_tenants_without_a_book_or_a_rate_wait_alone_and_the_figures_are_published(

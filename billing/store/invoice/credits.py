@@ -99,8 +99,9 @@ def _issue(
     series, today, printer = catalog.seller.credit_series, now.date(), press or Press()
 
     def numbered() -> list[CreditNote]:
-        first = free_number(ledger, series, today.year)
-        notes = [issue_credit_note(draft, series, first + rank, today) for rank, draft in enumerate(make())]
+        drafts = make()
+        first = free_number(ledger, CreditNote, series, today.year) if drafts else 0
+        notes = [issue_credit_note(draft, series, first + rank, today) for rank, draft in enumerate(drafts)]
         keep_files(ledger, [Paper(note, printer.files(note)) for note in notes], now)
         return notes
 

@@ -88,16 +88,23 @@ def issue_month(
 
 
 def close_month(
-    ledger: Ledger, month: str, catalog: Catalog, now: datetime, *, grace_ns: int = GRACE_NS, press: Press | None = None
+    ledger: Ledger,
+    month: str,
+    catalog: Catalog,
+    now: datetime,
+    *,
+    grace_ns: int = GRACE_NS,
+    press: Press | None = None,
+    zero: bool = False,
 ) -> Closed:
     """Close the month for everybody whom nothing blocks: make, number, freeze and chain an invoice for each tenant with a
     charge and none yet.
 
     Every file of a document is made and kept before its number is given, so that nothing numbered cannot be printed. Numbers
-    continue the seller's series of the year without gaps, in the order of tenant ids; a tenant that is charged nothing gets
-    no document. Run again, also after a crash or beside another run, it completes what is missing and issues nothing twice,
+    continue the seller's series of the year without gaps, in the order of tenant ids; a tenant whose month comes to 0 gets
+    no document, unless `zero` asks for it. Run again, also after a crash or beside another run, it completes what is missing and issues nothing twice,
     and issues the rest once what blocks them is gone. CloseRefused when the month is not over, or its grace is not;
-    BooksBroken, before anything is written, when what was issued is not as it was.
+    BooksBroken, before anything is written, when what was issued is not as it was; SeriesInvalid, before anything is issued.
     """
     check_books(ledger)
     settle(ledger, issued_invoices(ledger, month))
@@ -110,12 +117,16 @@ def close_month(
     series, today, printer = catalog.seller.number_series, now.date(), press or Press()
     held = blocked(state.blocks)
     left: dict[str, Block] = {}
+    nothing: set[str] = set()
 
     def make() -> list[Invoice]:
         fresh = _open_drafts(ledger, month, catalog, now)
         left.update({block.tenants[0]: block for block in fresh.blocks})
-        free = [d for d in fresh.invoices if d.tenant not in held and d.tenant not in left and charges_something(d)]
-        first = free_number(ledger, series, today.year)
+        ready = [draft for draft in fresh.invoices if draft.tenant not in held and draft.tenant not in left]
+        free = [draft for draft in ready if charges_something(draft, zero=zero)]
+        due = {draft.tenant for draft in free}
+        nothing.update(d.tenant for d in ready if d.tenant not in due and charges_something(d, zero=True))
+        first = free_number(ledger, Invoice, series, today.year) if free else 0
         while True:
             documents = numbered(free, series, first, today)[:BATCH]
             papers, faults = _print(documents, printer, catalog, month)
@@ -130,7 +141,7 @@ def close_month(
         pass
     documents = issued_invoices(ledger, month)
     settle(ledger, documents)
-    closed = Closed(month, [one.invoice() for one in documents], [*state.blocks, *left.values()])
+    closed = Closed(month, [one.invoice() for one in documents], [*state.blocks, *left.values()], sorted(nothing))
     _remember_close(ledger, closed, catalog, now)
     waiting = closed.blocked
     unissued = _open_drafts(ledger, month, catalog, now).invoices if waiting else []

@@ -14,13 +14,13 @@ from itertools import chain
 from typing import Any, Final, NamedTuple, TypeVar
 
 from billing.close.acceptance import Acceptance, read_acceptance
-from billing.close.month import free_sequence
+from billing.close.month import free_sequence, series_fault
 from billing.documents.json_file import read_credit_note, read_invoice
 from billing.exact.canonical import text_hash, written
 from billing.invoice.credit import CreditNote
 from billing.invoice.invoice import Invoice
 from billing.store.clickhouse import Ledger
-from billing.store.errors import DocumentMissing, IssueLost
+from billing.store.errors import DocumentMissing, IssueLost, SeriesInvalid
 
 Document = TypeVar("Document", Invoice, CreditNote, Acceptance)
 Chained = Invoice | CreditNote | Acceptance
@@ -78,8 +78,11 @@ def issue(ledger: Ledger, make: Callable[[], Sequence[Document]], now: datetime)
     raise IssueLost(_TRIES)
 
 
-def free_number(ledger: Ledger, series: str, year: int) -> int:
-    """The first free sequence number of a series and year."""
+def free_number(ledger: Ledger, kind: type[Invoice | CreditNote], series: str, year: int) -> int:
+    """The first free sequence number of a series and year; SeriesInvalid when documents of that kind cannot have it."""
+    newest = [(row["kind"], row["newest"]) for row in ledger.read("issued_series")]
+    if fault := series_fault(newest, _KINDS[kind], series, year):
+        raise SeriesInvalid(fault)
     taken = [row["number"] for row in ledger.read("issued_numbers", {"prefix": f"{series}-{year}-"})]
     return free_sequence(taken, series, year)
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from billing.close.blocks import Block, Kind, blocked
-from billing.close.month import MonthState, free_sequence, overdue_ns, refusals
+from billing.close.month import MonthState, free_sequence, overdue_ns, refusals, series_fault
 from billing.exact.periods import BillingMonth
 
 END = 1_793_491_200_000_000_000
@@ -44,8 +44,28 @@ def test_a_month_is_overdue_once_its_72_hours_and_a_morning_are_over() -> None:
         pytest.param([], 1, id="the first of a year"),
         pytest.param(["LL-2026-0001", "LL-2026-0002"], 3, id="one above the highest"),
         pytest.param(["LL-2025-0009", "CN-2026-0004"], 1, id="other years and series do not count"),
+        pytest.param(["LL-2026-2026-0007"], 1, id="nor does a series that begins alike"),
         pytest.param(["LL-2026-9999", "LL-2026-10000"], 10001, id="numbers are compared as numbers"),
     ],
 )
 def test_numbers_continue_their_series_and_year(taken: list[str], free: int) -> None:
     assert free_sequence(taken, "LL", 2026) == free
+
+
+@pytest.mark.parametrize(
+    ("newest", "fault"),
+    [
+        pytest.param([], None, id="nothing was issued"),
+        pytest.param([("invoice", "LL-2026-0003"), ("credit_note", "CN-2026-0001")], None, id="it goes on"),
+        pytest.param([("invoice", "AB-2025-0003")], None, id="another year had another"),
+        pytest.param([("invoice", "AB-2026-0003"), ("invoice", "LL-2026-0001")], None, id="the newest one goes on"),
+        pytest.param(
+            [("invoice", "LL-2026-0003"), ("invoice", "AB-2026-0001")], "AB-2026-0001", id="an older one again"
+        ),
+        pytest.param([("invoice", "LL-2026-2026-0003")], "keep LL-2026 until", id="one that begins alike"),
+        pytest.param([("credit_note", "LL-2025-0001")], "another kind, LL-2025-0001", id="another kind had it once"),
+    ],
+)
+def test_a_series_is_of_one_kind_and_the_only_one_of_its_year(newest: list[tuple[str, str]], fault: str | None) -> None:
+    found = series_fault(newest, "invoice", "LL", 2026)
+    assert found == fault if fault is None else fault in (found or "")
