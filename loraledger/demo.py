@@ -122,7 +122,7 @@ def _show_files(settings: Settings, month: str, last: str) -> None:
     console.out.print()
     console.table("Files", ["what", "where", ""], rows, left=2)
     console.out.print(
-        f"[dim]{last} is a recording of this demo on the real engine, moved to the middle of last month.[/]"
+        f"[dim]{last} is a recording of this demo on the real engine, moved to the middle of that month.[/]"
     )
 
 
