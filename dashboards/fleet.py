@@ -140,7 +140,7 @@ FLEET_BOARD: Final = Dashboard(
         ),
         TimeSeries(
             "Residency cost",
-            "The engine's price times the tenant's share of the adapter budget, per hour.",
+            "The engine's price times the tenant's share of measured adapter byte-hours, per hour.",
             Prom("residency_cost", f"max by (tenant) ({names.MEMORY_COST.name})", "{{tenant}}"),
             "none",
             stacked=True,

@@ -118,6 +118,16 @@ class AdapterLoad(Value, frozen=True):
     stalled: tuple[str, ...] = ()
 
 
+class AdapterLeft(Value, frozen=True):
+    """An adapter left an engine's host memory at `at_ns` (UTC), while the process went on. `seq` counts lines of `emitter` from 0."""
+
+    emitter: str
+    seq: Int64
+    engine: str
+    adapter: str
+    at_ns: Int64
+
+
 class PrefixMove(Value, frozen=True):
     """Nanoseconds to be added to one attempt's measured time in views by request; negative for the attempt that computed the prefix."""
 
@@ -148,7 +158,7 @@ class PrefixReshare(Value, frozen=True):
             )
 
 
-MeterValue = MeterWindow | AdapterLoad | PrefixReshare
+MeterValue = MeterWindow | AdapterLoad | AdapterLeft | PrefixReshare
 """What the meter of an engine gives."""
 
 

@@ -119,10 +119,10 @@ COST_PER_MTOK: Final = _gauge(
 )
 MEMORY_COST: Final = _gauge(
     "lora_memory_cost_per_hour",
-    "Residency view: the engine's price times the tenant's share of the adapter budget.",
+    "Residency view: the engine's price times the tenant's share of measured adapter byte-hours.",
     ("tenant",),
     unit="currency/h",
-    window="now",
+    window="month to date",
 )
 SLO_RATIO_HIST: Final = _histogram(
     "lora_request_slo_ratio",
@@ -331,6 +331,7 @@ class EventName:
     OPENED: Final = "loraledger.usage.opened"
     WINDOW: Final = "loraledger.meter.window"
     LOAD: Final = "loraledger.adapter.load"
+    LEFT: Final = "loraledger.adapter.left"
     SESSION: Final = "loraledger.engine.session"
     ROUTE: Final = "loraledger.route.decision"
     COUNTERS: Final = "loraledger.engine.counters"

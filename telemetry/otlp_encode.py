@@ -10,7 +10,15 @@ from typing import Any, Final
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import SpanContext, format_span_id, format_trace_id
 
-from telemetry.engine_time import AdapterLoad, EngineCounters, EngineSession, EngineValue, MeterWindow, PrefixReshare
+from telemetry.engine_time import (
+    AdapterLeft,
+    AdapterLoad,
+    EngineCounters,
+    EngineSession,
+    EngineValue,
+    MeterWindow,
+    PrefixReshare,
+)
 from telemetry.names import SERVICE_NAME, EventName
 from telemetry.otlp_values import NOT_FINITE, whole
 from telemetry.values import json_line
@@ -25,6 +33,7 @@ _SEVERITY_INFO: Final = 9
 _EVENTS: Final[Mapping[type[EngineValue], tuple[str, str]]] = {
     MeterWindow: (EventName.WINDOW, "end_ns"),
     AdapterLoad: (EventName.LOAD, "start_ns"),
+    AdapterLeft: (EventName.LEFT, "at_ns"),
     EngineSession: (EventName.SESSION, "at_ns"),
     EngineCounters: (EventName.COUNTERS, "at_ns"),
     PrefixReshare: (EventName.RESHARE, "at_ns"),

@@ -28,7 +28,17 @@ from billing.store.migrate import migrate
 from catalog.durations import MINUTE_NS, QUARTER_NS, SECOND_NS
 from catalog.load import load
 from catalog.model import Catalog
-from telemetry.engine_time import AdapterLoad, EngineSession, LoadCause, MeterWindow, Opened, SessionEvent, Share
+from telemetry.engine_time import (
+    AdapterLeft,
+    AdapterLoad,
+    EngineSession,
+    LoadCause,
+    MeterValue,
+    MeterWindow,
+    Opened,
+    SessionEvent,
+    Share,
+)
 from telemetry.names import Attr, EventName
 from telemetry.otlp_encode import event_line, span_line
 from telemetry.usage import Slice, Status, UsageRecord
@@ -50,8 +60,9 @@ class Traffic:
     windows: int = 0
     sessions: int = 0
     loads: int = 0
+    departures: int = 0
 
-    def event(self, name: str, value: Opened | MeterWindow | AdapterLoad | EngineSession, at_ns: int) -> None:
+    def event(self, name: str, value: Opened | MeterValue | EngineSession, at_ns: int) -> None:
         self.lines.append(event_line(name, value.to_json(), at_ns, None, value.emitter, value.seq))
 
     def session(self, event: SessionEvent, at_ns: int, session: str = "run-1") -> None:
@@ -95,12 +106,24 @@ class Traffic:
             self.window(start_ns, cut)
             start_ns = cut
 
-    def load(self, adapter: str, start_ns: int, engine_ns: int) -> None:
+    def load(self, adapter: str, start_ns: int, engine_ns: int, size_bytes: int | None = None) -> None:
         value = AdapterLoad(
-            self.meter, self.loads, self.engine, adapter, "ab" * 32, LoadCause.REQUEST, start_ns, engine_ns
+            self.meter,
+            self.loads,
+            self.engine,
+            adapter,
+            "ab" * 32,
+            LoadCause.REQUEST,
+            start_ns,
+            engine_ns,
+            size_bytes=size_bytes,
         )
         self.loads += 1
         self.event(EventName.LOAD, value, start_ns + engine_ns)
+
+    def left(self, adapter: str, at_ns: int) -> None:
+        self.event(EventName.LEFT, AdapterLeft(self.meter, self.departures, self.engine, adapter, at_ns), at_ns)
+        self.departures += 1
 
     def open(
         self, tenant: str, arrival_ns: int, adapter: str | None = None, engine: str | None = "cpu-0"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from datetime import datetime
 from decimal import Decimal
 from itertools import groupby
@@ -19,6 +18,7 @@ from billing.exact.periods import BillingMonth, to_ns
 from billing.store.clickhouse import Ledger
 from billing.store.close.blocks import open_blocks
 from billing.store.close.gaps import stream_gaps
+from billing.store.cost.residence import residence_weights
 from catalog import tariff
 from catalog.durations import DAY_NS, HOUR_NS
 from catalog.model import Catalog, CostPlus
@@ -154,9 +154,8 @@ def _charged_until(ledger: Ledger, now: datetime) -> datetime:
 def _tenants(ledger: Ledger, catalog: Catalog, now: datetime) -> dict[str, TenantFigures]:
     months = _running(catalog, now)
     rows = {(month, row["tenant"]): row for month in set(months.values()) for row in demo_table(ledger, month)}
-    budgets = Counter[str]()
-    for adapter in catalog.adapters:
-        budgets[adapter.owner or ""] += adapter.memory_budget_bytes
+    begins_ns = BillingMonth(month_of(to_ns(now), "UTC")).start_ns
+    weights = residence_weights(ledger, catalog, begins_ns, to_ns(now))
     prices = [tariff.gpu_price(catalog.price_books, engine.gpu_type, to_ns(now), now) for engine in catalog.engines]
     per_hour = total(
         product(price, Decimal(engine.gpu_count))
@@ -167,7 +166,7 @@ def _tenants(ledger: Ledger, catalog: Catalog, now: datetime) -> dict[str, Tenan
     for tenant, month in sorted(months.items()):
         row = rows.get((month, tenant))
         unit = ratio(row["cost"] * 1_000_000, Decimal(row["output_tokens"]), 6) if row else None
-        memory = ratio(product(per_hour, Decimal(budgets[tenant])), Decimal(budgets.total()), 6) or Decimal(0)
+        memory = ratio(product(per_hour, Decimal(weights[tenant])), Decimal(weights.total()), 6) or Decimal(0)
         revenue = _exact(row["revenue"], 18) if row else Decimal(0)
         out[tenant] = TenantFigures(
             cost_per_million_tokens=_exact(unit, 6),

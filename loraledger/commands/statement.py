@@ -11,7 +11,7 @@ from loraledger import console
 from loraledger.commands.options import CatalogFile, Dsn, Home, Json, open_books
 
 if TYPE_CHECKING:
-    from billing.invoice.statement import TenantAccount, AccountEntry
+    from billing.invoice.statement import AccountEntry, TenantAccount
 
 
 def statement(

@@ -18,7 +18,7 @@ from serving.metering.accounting import Accountant, Measured, Totals
 from serving.metering.tally import Tally
 from serving.wire.channel import Message, Occupancy, Receiver
 from serving.wire.events import Bye, EngineStep, Hello, Loaded
-from telemetry.engine_time import AdapterLoad, LoadCause, MeterValue
+from telemetry.engine_time import AdapterLeft, AdapterLoad, LoadCause, MeterValue
 
 POLL_S = 0.1
 SETTLE_S = 0.5
@@ -61,6 +61,8 @@ class Collector:
         self._ended = False
         self.hello: Hello | None = None
         self.occupancy = Occupancy(0, 0, ())
+        self._left: list[AdapterLeft] = []
+        self._departures = 0
         self.faults = 0
 
     @property
@@ -205,6 +207,7 @@ class Collector:
 
     def _take(self, message: Message) -> None:
         if isinstance(message, Occupancy):
+            self._note_left(message)
             self.occupancy = message
             return
         self.heard_ns = self._clock()
@@ -220,6 +223,15 @@ class Collector:
             self._up.set()
         elif isinstance(message, Bye):
             self._done.set()
+
+    def _note_left(self, now: Occupancy) -> None:
+        """What an engine held and does not hold any more; another version of an adapter is that adapter still."""
+        before, after = ({name.partition("@")[0] for name in held.host} for held in (self.occupancy, now))
+        for adapter in sorted(before - after):
+            if (hello := self.hello) is not None:
+                at_ns = hello.utc_ns + self._clock() - hello.mono_ns
+                self._left.append(AdapterLeft(hello.emitter, self._departures, hello.engine, adapter, at_ns))
+                self._departures += 1
 
     def _answer(self) -> None:
         for attempt in list(self._waiting):
@@ -243,7 +255,8 @@ class Collector:
                 user,
                 payer,
             )
-        return [*self._accountant.windows(now), *self._take_loads(), *self._accountant.reshared()]
+        left, self._left = self._left, []
+        return [*self._accountant.windows(now), *self._take_loads(), *left, *self._accountant.reshared()]
 
     def _take_loads(self) -> list[AdapterLoad]:
         return self._asked.told_apart(self._accountant.loads())

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from telemetry.engine_time import (
+    AdapterLeft,
     AdapterLoad,
     EngineSession,
     LoadCause,
@@ -68,6 +69,7 @@ def test_a_window_comes_back_as_it_was(window: MeterWindow) -> None:
     [
         AdapterLoad("m-1", 0, "e1", "legal", "ab" * 32, LoadCause.WARM, 5, 7, None, 3, 4, 99, ("gw-1:0", "gw-1:1")),
         AdapterLoad("m-1", 1, "e1", "legal", None, LoadCause.REQUEST, 5, 7),
+        AdapterLeft("m-1", 0, "e1", "legal", 5),
         PrefixReshare("m-1", 0, "e1", 5, "acme", "legal", (PrefixMove("gw-1:0", -7), PrefixMove("gw-1:1", 7))),
         EngineSession("m-1", 0, "e1", "s1", SessionEvent.UP, 5, "H100", 2),
         Opened("gw-1", 0, "r1", "acme", 5, "ab" * 16, "legal", "e1"),

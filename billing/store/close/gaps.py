@@ -22,6 +22,7 @@ _NAMES: Final = {
     "window": EventName.WINDOW,
     "session": EventName.SESSION,
     "load": EventName.LOAD,
+    "left": EventName.LEFT,
     "reshare": EventName.RESHARE,
     "opened": EventName.OPENED,
 }

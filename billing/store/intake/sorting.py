@@ -15,7 +15,15 @@ from billing.store.intake.quarantine import Entry
 from billing.store.intake.sources import LONGEST_LINE, Line
 from billing.store.intake.usage import Candidate
 from catalog.durations import MINUTE_NS
-from telemetry.engine_time import AdapterLoad, EngineCounters, EngineSession, MeterWindow, Opened, PrefixReshare
+from telemetry.engine_time import (
+    AdapterLeft,
+    AdapterLoad,
+    EngineCounters,
+    EngineSession,
+    MeterWindow,
+    Opened,
+    PrefixReshare,
+)
 from telemetry.engine_time import NotConserved as WindowNotConserved
 from telemetry.errors import LineInvalid
 from telemetry.names import Attr, EventName
@@ -29,6 +37,7 @@ _BEGINNING: Final = 4096
 _BODIES: Final[dict[str, tuple[type[Value], str | None]]] = {
     EventName.WINDOW: (MeterWindow, "end_ns"),
     EventName.LOAD: (AdapterLoad, "start_ns"),
+    EventName.LEFT: (AdapterLeft, "at_ns"),
     EventName.SESSION: (EngineSession, "at_ns"),
     EventName.COUNTERS: (EngineCounters, None),
     EventName.RESHARE: (PrefixReshare, "at_ns"),

@@ -16,6 +16,7 @@ from billing.invoice.lines import Line
 from billing.invoice.prices import book_as_of
 from billing.invoice.rating import rate_tenant
 from billing.store.clickhouse import Ledger
+from billing.store.cost.residence import residence_weights
 from billing.store.cost.tenant_cost import tenant_month
 from catalog.model import Catalog, PriceBook, Tenant
 from catalog.months import to_datetime
@@ -91,9 +92,8 @@ class Desk:
             measured = self.ledger.read("measured_window", window)
             weights.update({row["tenant"]: row["gpu_ns"] for row in measured if self.catalog.tenant(row["tenant"])})
         elif policy == "residency":
-            for adapter in self.catalog.adapters:
-                if adapter.owner is not None:
-                    weights[adapter.owner] += adapter.memory_budget_bytes
+            weights = residence_weights(self.ledger, self.catalog, **window)
+            del weights[""]
         return share_idle(idle, weights, policy)
 
     def _reconciliation(self, tenant: str, window: dict[str, int]) -> Reconciliation:

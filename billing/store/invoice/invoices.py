@@ -31,7 +31,7 @@ from billing.store.invoice.printing import Printed, keep_files
 from billing.store.invoice.settling import DRAFT, invoice_row, line_rows, settle
 from billing.store.invoice.verify import check_books
 from catalog.load import version
-from catalog.model import Catalog
+from catalog.model import Catalog, CostPlus
 
 PARTLY: Final = "partly closed"
 """Status of a month that is issued for some and blocked for others."""
@@ -46,7 +46,7 @@ class Drafts:
 
 
 def drafts(ledger: Ledger, month: str, catalog: Catalog, now: datetime) -> Drafts:
-    """A draft for each tenant that used something in the month, owes a minimum or a fee, or has a correction to come.
+    """A draft for each tenant that used something in the month, owes a minimum, a fee or idle time, or has a correction to come.
 
     Nothing is written. What one tenant's month lacks (a price book, a payer, an exchange rate, facts that fit) blocks that tenant alone.
     """
@@ -58,8 +58,9 @@ def drafts(ledger: Ledger, month: str, catalog: Catalog, now: datetime) -> Draft
     for tenant in sorted(catalog.tenants, key=lambda t: t.id):
         try:
             corrections = corrections_due(desk, tenant.id, outdated.get(tenant.id, ()))
-            if tenant.id in active or tenant.plan.minimum or tenant.commitment or corrections:
-                shares = idle.get(tenant.id, ())
+            shares = idle.get(tenant.id, ())
+            carries = shares and isinstance(tenant.plan, CostPlus)
+            if tenant.id in active or tenant.plan.minimum or tenant.commitment or corrections or carries:
                 made.invoices.append(desk.draft(tenant, month, shares, earlier.get(tenant.id), corrections=corrections))
         except (BillingError, NotConserved, LookupError) as error:
             made.blocks.append(_fault(Kind.DRAFT, tenant.id, month, str(error)))

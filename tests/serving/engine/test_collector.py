@@ -19,7 +19,7 @@ from serving.metering.accounting import Accountant
 from serving.step_model.profile import DEFAULT_PROFILE
 from serving.wire.channel import Occupancy, Receiver, Sender
 from serving.wire.events import Bye, EngineStep, Entered, Hello, Loaded, LoadSpan, PrefixHit, StepRow, Woke
-from telemetry.engine_time import AdapterLoad, LoadCause, MeterValue, MeterWindow, PrefixReshare
+from telemetry.engine_time import AdapterLeft, AdapterLoad, LoadCause, MeterValue, MeterWindow, PrefixReshare
 
 MS = 1_000_000
 ADAPTER = AdapterFiles("law", Path("/nowhere"), "ab" * 32, 8, 99)
@@ -127,6 +127,20 @@ def test_a_load_is_told_with_who_asked_for_it(world: World) -> None:
     assert (asked.cause, asked.adapter_hash, asked.engine_ns) == (LoadCause.WARM, ADAPTER.hash, 4 * MS)
     assert (unasked.cause, unasked.adapter_hash) == (LoadCause.RELOAD, None)
     assert world.collector.totals().owners[TimeOwner.COLD] == 8 * MS
+
+
+def test_an_adapter_that_left_is_told_once_no_version_of_it_is_held(world: World) -> None:
+    for host in (("law@aa", "tone@bb"), ("law@aa", "law@cc", "tone@bb"), ("law@cc",), (), ("law@cc",)):
+        world.engine.sender.send(Occupancy(0, 100, (), host))
+    world.engine.bye()
+    assert world.collector.stop(5)
+    told = [value for value in world.values if isinstance(value, AdapterLeft)]
+    assert [(left.emitter, left.seq, left.engine, left.adapter) for left in told] == [
+        ("eng-1", 0, "cpu-0", "tone"),
+        ("eng-1", 1, "cpu-0", "law"),
+    ]
+    assert told[0].at_ns <= told[1].at_ns
+    assert abs(told[0].at_ns - time.time_ns()) < 60 * 10**9
 
 
 def test_a_load_that_fails_or_says_nothing_leaves_nobody_waiting(world: World) -> None:

@@ -3,7 +3,7 @@
 SELECT stream, max(seq) AS highest, uniqExact(seq) AS seen
 FROM
 (
-    SELECT concat(name, ' ', emitter) AS stream, seq FROM ledger_event_versions WHERE name IN ({window:String}, {session:String}, {load:String}, {reshare:String})
+    SELECT concat(name, ' ', emitter) AS stream, seq FROM ledger_event_versions WHERE name IN ({window:String}, {session:String}, {load:String}, {left:String}, {reshare:String})
     UNION ALL
     SELECT concat('attempts ', emitter) AS stream, seq FROM ledger_event_versions WHERE name = {opened:String}
     UNION ALL
