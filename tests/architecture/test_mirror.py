@@ -37,6 +37,7 @@ WHOLE: Final = {
     "figures, against a program that shares no code": [
         "alerts/boundaries",
         "dashboards/promql_figures",
+        "dashboards/sql_figures",
     ],
     "seen on the real engine": [
         "serving/engine/first_requests",
