@@ -92,6 +92,14 @@ class PayerMissing(BillingError):
         )
 
 
+class PastTermsChanged(BillingError):
+    """A tenant's catalog entry says of the past what was not known then, and nobody said that it is to be restated."""
+
+    def __init__(self, tenant: str, edits: Sequence[str]) -> None:
+        self.tenant, self.edits = tenant, list(edits)
+        super().__init__(f"could not rate tenant {tenant} by its entry in the catalog: {'; '.join(edits)}")
+
+
 class InvoiceInvalid(BillingError):
     """An invoice contradicts itself, cannot be issued, or is not what was issued."""
 

@@ -7,14 +7,20 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import Final
 
+from catalog import tariff
+from catalog.durations import HOUR_NS, QUARTER_NS
 from catalog.engines import BUILTIN_KV_BYTES, Engine
 from catalog.fields import LATEST, countries
 from catalog.model import Catalog, PriceBook, Tenant
+from catalog.months import to_ns
 from catalog.prices import GAP_SERIES, PAYERS
 from catalog.references import duplicates
 
 MIN_KV_BYTES: Final = 256
 """Fewer bytes of KV cache than any model takes for a token."""
+
+_OPTIONAL: Final = {"commitment", "purchase_order", "tax_id", "tax_note"}
+"""Terms that a tenant may be without."""
 
 
 def consistency_problems(catalog: Catalog) -> Iterable[str]:
@@ -30,7 +36,9 @@ def consistency_problems(catalog: Catalog) -> Iterable[str]:
         if adapter.memory_budget_bytes > top_memory:
             yield f"adapters[{i}].memory_budget_bytes: {adapter.memory_budget_bytes} is above every engine's memory_bytes ({top_memory})"
     for i, tenant in enumerate(catalog.tenants):
-        yield from (f"tenants[{i}].{problem}" for problem in _tenant(tenant, catalog.prices))
+        yield from (
+            f"tenants[{i}].{problem}" for problem in (*_tenant(tenant, catalog.prices), *_terms(tenant, catalog.prices))
+        )
     yield from _sharing(catalog)
     yield from _books(catalog)
     yield from (f"seller.address: {problem}" for problem in _country(catalog.seller.address))
@@ -83,6 +91,26 @@ def _tenant(tenant: Tenant, book: PriceBook) -> Iterable[str]:
             yield f"discounts: {discount.id!r} starts when {other!r} does; the one that started last holds"
 
 
+def _terms(tenant: Tenant, book: PriceBook) -> Iterable[str]:
+    """Dates that follow each other on quarter hours, and at each a tenant without contradictions."""
+    unsaid = [
+        f"terms[{i}].{name}: cannot be null; leave it out where it continues"
+        for i, term in enumerate(tenant.terms)
+        for name, value in term.named.items()
+        if value is None and name not in _OPTIONAL
+    ]
+    yield from unsaid
+    if unsaid:
+        return
+    stood = list(tariff.standing(tenant))
+    for i, ((before_ns, _, _), (at_ns, now, _)) in enumerate(pairwise(stood)):
+        if at_ns % QUARTER_NS:
+            yield f"terms[{i}].effective_from: must lie on a quarter hour (UTC), which is how finely usage is kept"
+        if at_ns <= before_ns:
+            yield f"terms[{i}].effective_from: must be after that of the terms before"
+        yield from (f"terms[{i}]: {problem}" for problem in _tenant(now, book))
+
+
 def _country(address: tuple[str, ...]) -> Iterable[str]:
     """A last line of two letters must be an ISO 3166 country code; any other last line is not checked."""
     last = address[-1] if address else ""
@@ -125,6 +153,12 @@ def _books(catalog: Catalog) -> Iterable[str]:
 
 
 def _book(book: PriceBook) -> Iterable[str]:
+    for where, at in (
+        ("effective_from", book.effective_from),
+        *((f"gpu_hours[{i}].start", price.start) for i, price in enumerate(book.gpu_hours)),
+    ):
+        if at is not None and to_ns(at) % HOUR_NS:
+            yield f"{where}: must lie on the hour (UTC), since an engine-hour has one price; {at.isoformat()} does not"
     yield from duplicates("gpu_hours", [f"{price.gpu_type} from {price.start.isoformat()}" for price in book.gpu_hours])
     yield from duplicates("fx", [f"{rate.currency} on {rate.day}" for rate in book.fx])
     if book.currency in {rate.currency for rate in book.fx}:

@@ -16,6 +16,7 @@ from catalog.prices import FxRate, GpuPrice, PriceBook, Seller
 from catalog.tenants import (
     Commitment,
     CostPlus,
+    DatedTerms,
     Discount,
     PerToken,
     Plan,
@@ -30,6 +31,7 @@ __all__ = [
     "BaseModelSpec",
     "Commitment",
     "CostPlus",
+    "DatedTerms",
     "Discount",
     "Engine",
     "FxRate",

@@ -1,20 +1,22 @@
-"""What gateway and ledger both go by, so that they charge the same: which price book held, who pays, and at which prices. No I/O.
+"""What gateway and ledger both go by, so that they charge the same: a tenant's terms, which price book held, who pays, at which prices.
+No I/O.
 
-Terms have dates, so what is asked for holds at an instant (UTC nanoseconds): an hour has the terms with which it begins, as they were
-known at `known_at`.
+Terms have dates, so what is asked for holds at an instant (UTC nanoseconds). Price books change on the hour, a tenant's terms on the
+quarter hour: an hour has the book with which it begins, as it was known at `known_at`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import UTC, datetime
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, time
 from decimal import Decimal
 from typing import Final, Literal, NamedTuple
+from zoneinfo import ZoneInfo
 
 from catalog.durations import HOUR_NS
-from catalog.months import to_datetime
+from catalog.months import Calendar, month_after, to_datetime, to_ns
 from catalog.prices import Payer, PriceBook
-from catalog.tenants import CostPlus, PerToken
+from catalog.tenants import CostPlus, PerToken, Plan, Tenant
 
 _ALWAYS: Final = datetime.min.replace(tzinfo=UTC)
 
@@ -30,6 +32,46 @@ class TokenLine(NamedTuple):
     def millions(self) -> Decimal:
         """How many millions of tokens it is, exactly."""
         return Decimal(self.tokens).scaleb(-6)
+
+
+def standing(tenant: Tenant) -> Iterator[tuple[int, Tenant, Calendar]]:
+    """The tenant without dates as it stands from each instant on, the oldest first and from ever on, and its months so far."""
+    at_ns, now, months = 0, tenant.model_copy(update={"terms": ()}), Calendar((("", tenant.time_zone),))
+    yield at_ns, now, months
+    for term in tenant.terms:
+        day = term.effective_from
+        if not isinstance(day, datetime):
+            day = datetime.combine(day, time(), ZoneInfo(months.zone(f"{day:%Y-%m}")))
+        at_ns, now = to_ns(day), now.model_copy(update=term.named)
+        if now.time_zone != months.zones[-1][1]:
+            months = Calendar((*months.zones, (month_after(months.month_of(at_ns - 1)), now.time_zone)))
+        yield at_ns, now, months
+
+
+def terms_at(tenant: Tenant, at_ns: int) -> Tenant:
+    """The tenant as its terms are at that instant, without dates."""
+    if not tenant.terms:
+        return tenant
+    return next(now for since_ns, now, _ in reversed(list(standing(tenant))) if since_ns <= max(at_ns, 0))
+
+
+def calendar(tenant: Tenant) -> Calendar:
+    """The tenant's billing months: a zone holds from the first month that begins when it is agreed or later."""
+    if not tenant.terms:
+        return Calendar((("", tenant.time_zone),))
+    return list(standing(tenant))[-1][2]
+
+
+def plans(tenant: Tenant, start_ns: int, end_ns: int) -> list[tuple[int, Plan]]:
+    """The plans of [start_ns, end_ns), each from when on, the oldest first; their minimums, which are the month's, left out."""
+    found: list[tuple[int, Plan]] = []
+    for at_ns, now, _ in standing(tenant):
+        plan = now.plan.model_copy(update={"minimum": Decimal(0)})
+        if at_ns <= start_ns:
+            found = [(start_ns, plan)]
+        elif at_ns < end_ns and plan != found[-1][1]:
+            found.append((at_ns, plan))
+    return found
 
 
 def book_held(books: Iterable[PriceBook], at: datetime, known_at: datetime) -> PriceBook | None:

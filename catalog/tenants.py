@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import Decimal
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from catalog.fields import (
     Currency,
+    Day,
     Factor,
     Instant,
     KeyHash,
@@ -98,8 +100,40 @@ class Commitment(Value):
 TaxTreatment = Literal["standard", "reverse_charge", "export", "exempt"]
 
 
+class DatedTerms(Value):
+    """What holds for a tenant from `effective_from` on, an instant or the midnight with which a day begins in the tenant's
+    time zone; what is not named continues.
+
+    Usage is rated by the plan of its instant. A time zone holds from the next billing month on; currency, tax, buyer,
+    minimum, discounts, commitment and idle share of a month are those of its last instant.
+    """
+
+    effective_from: Instant | Day
+    plan: Plan | None = None
+    discounts: tuple[Discount, ...] | None = None
+    commitment: Commitment | None = None
+    currency: Currency | None = None
+    time_zone: Zone | None = None
+    tax_rate: Share | None = None
+    tax_treatment: TaxTreatment | None = None
+    tax_note: Prose | None = None
+    tax_id: TaxId | None = None
+    name: Line | None = None
+    address: Annotated[tuple[Line, ...], Field(max_length=8)] | None = None
+    purchase_order: Reference | None = None
+
+    @property
+    def named(self) -> Mapping[str, Any]:
+        """What is said here, by field of `Tenant`: null where it says that there is none from then on."""
+        return {name: getattr(self, name) for name in sorted(self.model_fields_set - {"effective_from"})}
+
+    @model_serializer(mode="wrap")
+    def _written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {name: value for name, value in handler(self).items() if name in self.model_fields_set}
+
+
 class Tenant(Value):
-    """One customer: who it is, what it was promised, what it may use, what it pays.
+    """One customer: who it is, what it was promised, what it may use, what it pays; `terms` change that at dates to come.
 
     Plan, discounts and commitment are in the price book's currency; invoices are in `currency`, converted at the dated
     rate when that is another. The last line of `address` is the ISO 3166 country code where an e-invoice is wanted.
@@ -128,3 +162,4 @@ class Tenant(Value):
     default_adapter: Name | None = None
     kv_sharing_group: Name | None = None
     kv_sharing_consent: tuple[Name, ...] = ()
+    terms: Annotated[tuple[DatedTerms, ...], Field(max_length=1_000, exclude_if=lambda terms: not terms)] = ()

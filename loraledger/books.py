@@ -17,6 +17,7 @@ from billing.close.reconcile import Reconciliation
 from billing.documents.press import Press
 from billing.errors import BillingError
 from billing.exact.periods import BillingMonth, to_ns
+from billing.store.catalog_history import known_catalog, remember_catalog
 from billing.store.clickhouse import Ledger
 from billing.store.close.gaps import engine_gaps
 from billing.store.cost.derivations import behind, unseen
@@ -27,6 +28,7 @@ from billing.store.invoice.verify import Verified, verify
 from billing.store.migrate import migrate
 from billing.store.reader import Form, Reader
 from catalog.durations import HOUR_NS
+from catalog.history import PastEdited
 from catalog.load import load
 from catalog.model import Catalog
 from catalog.months import to_datetime
@@ -86,7 +88,7 @@ class Books:
 
     def derive(self, month: str) -> list[str]:
         """Take what is new and derive the month's usage, time and cost again; checks that are red, in words."""
-        start_ns, end_ns = month_window(month, self.catalog)
+        start_ns, end_ns = self._window(month)
         try:
             return list(run_hours(self.settings, to_datetime(start_ns), to_datetime(end_ns), self.clock()).warnings)
         except ChecksFailed as error:
@@ -97,9 +99,28 @@ class Books:
         """What makes documents, with the operator's fonts."""
         return Press(self.settings.fonts)
 
+    def edited(self) -> dict[str, tuple[PastEdited, ...]]:
+        """By tenant, what the catalog says of the past against what the ledger knew then."""
+        with self.open() as ledger:
+            return dict(known_catalog(ledger, self.catalog, self.clock()).edited)
+
+    def restate(self, month: str) -> list[str]:
+        """Let what the catalog says of the past hold there, and derive the months before `month` again that it changes; checks
+        that are red, in words."""
+        since = [edit.at for edits in self.edited().values() for edit in edits if edit.restatable]
+        if not since:
+            return []
+        with self.open() as ledger:
+            remember_catalog(ledger, self.catalog, self.clock(), restate=True)
+        changed, red = BillingMonth.at(to_ns(min(since))).previous(), list[str]()
+        while changed.text < month:
+            red += self.derive(changed.text)
+            changed = changed.next()
+        return red
+
     def derive_missing(self, month: str) -> str | None:
         """Derive the month again when facts came after its last derivation. The reason in words; None when nothing was to do."""
-        start_ns, end_ns = month_window(month, self.catalog)
+        start_ns, end_ns = self._window(month)
         with self.open() as ledger:
             why = behind(ledger, start_ns, end_ns, self.catalog)
         if why is not None:
@@ -116,7 +137,7 @@ class Books:
 
     def reconcile(self, month: str) -> Reconciliation:
         """Rented time and who owns it, over every hour that belongs to the month in some tenant's time zone."""
-        start_ns, end_ns = month_window(month, self.catalog)
+        start_ns, end_ns = self._window(month)
         with self.open() as ledger:
             return reconciliation(ledger, to_datetime(start_ns), to_datetime(end_ns))
 
@@ -133,13 +154,20 @@ class Books:
 
     def engine_gaps(self, month: str) -> list[Gap]:
         """What each engine process counted itself, against the meter and the usage records."""
+        window = self._window(month)
         with self.open() as ledger:
-            return engine_gaps(ledger, *month_window(month, self.catalog))
+            return engine_gaps(ledger, *window)
 
     def system_causes(self, month: str) -> tuple[dict[str, int], int]:
         """Why engine time of the month's hours went to the system, by cause, and all engine time that was not idle; ns."""
+        window = self._window(month)
         with self.open() as ledger:
-            return system_causes(ledger, *month_window(month, self.catalog))
+            return system_causes(ledger, *window)
+
+    def _window(self, month: str) -> tuple[int, int]:
+        """The month of every tenant that the ledger or the catalog knows, as time zones cut it then."""
+        with self.open() as ledger:
+            return month_window(month, known_catalog(ledger, self.catalog, self.clock()).catalog)
 
     def current_month(self) -> str:
         """The running billing month, UTC."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from billing.close.month import GRACE_NS
 from billing.exact.periods import to_ns
+from billing.store.catalog_history import known_catalog
 from billing.store.finance import month_window
 from catalog.durations import HOUR_NS
 from pipelines.checks import CHECKS
@@ -89,7 +90,7 @@ def run_month(
     otherwise; CloseRefused when the month is not over, GapMissing or AcceptanceInvalid.
     """
     with open_work(settings, now, progress) as work:
-        window = Window(*month_window(month, work.catalog))
+        window = Window(*month_window(month, known_catalog(work.ledger, work.catalog, now).catalog))
         made = _made(work, window)
         made["invoices"] = invoices(work, month, issue=issue, grace_ns=grace_hours * HOUR_NS, accept=accept, zero=zero)
         return _judged(work, window, made)

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from billing.store.catalog_history import remember_catalog
 from billing.store.cost.derivations import Derived, remember_derivation
 from billing.store.cost.engine_time import engine_lives, write_cold_starts, write_engine_time
 from billing.store.cost.tenant_cost import write_tenant_cost
@@ -38,7 +37,6 @@ class Step:
 def _otel_traces(work: Work, _window: Window) -> Figures:
     spool = work.settings.spool
     spool.mkdir(parents=True, exist_ok=True)
-    remember_catalog(work.ledger, work.catalog, work.now)
 
     def progress(done: int, total: int) -> None:
         work.progress("otel_traces", done, total)

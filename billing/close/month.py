@@ -8,6 +8,7 @@ from datetime import date
 from typing import Final
 
 from billing.close.blocks import Block, Kind, blocked
+from billing.errors import InvoiceInvalid
 from billing.exact.periods import BillingMonth
 from billing.invoice.invoice import Invoice, issue_invoice
 from catalog.durations import HOUR_NS
@@ -103,6 +104,17 @@ def numbered(drafts: Iterable[Invoice], series: str, first: int, issued_on: date
     """
     ranked = sorted(drafts, key=lambda draft: draft.tenant)
     return [issue_invoice(draft, series, first + rank, issued_on) for rank, draft in enumerate(ranked)]
+
+
+def check_tiling(draft: Invoice, before: Invoice | None, after: Invoice | None) -> None:
+    """InvoiceInvalid unless the draft begins when the tenant's issued month before ends, and ends when the one after begins."""
+    for one, other in ((before, draft), (draft, after)):
+        if one is not None and other is not None and one.end != other.start:
+            kind = "twice" if one.end > other.start else "never"
+            raise InvoiceInvalid(
+                f"could not draft {draft.month} of {draft.tenant}: {one.month} ends at {one.end.isoformat()} and {other.month} begins at "
+                f"{other.start.isoformat()}, so the time between would be billed {kind}"
+            )
 
 
 def charges_something(draft: Invoice, *, zero: bool = False) -> bool:

@@ -9,7 +9,10 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from enum import Enum
 from functools import cache
-from typing import Any
+from typing import Any, Final
+
+SPARSE: Final = "sparse"
+"""Metadata of a dataclass field that is left out where it is None: it came after documents without it were issued."""
 
 
 def to_plain(value: Any) -> Any:
@@ -34,13 +37,21 @@ def to_plain(value: Any) -> Any:
         case tuple() | list():
             return [to_plain(item) for item in value]
         case _ if is_dataclass(value):
-            return {name: to_plain(getattr(value, name)) for name in _names(value.__class__)}
+            plain = {name: to_plain(getattr(value, name)) for name in _names(value.__class__)}
+            return {
+                name: said for name, said in plain.items() if said is not None or name not in _sparse(value.__class__)
+            }
     raise TypeError(f"no canonical form for {type(value).__name__}: {value!r}")
 
 
 @cache
 def _names(kind: Any) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind))
+
+
+@cache
+def _sparse(kind: Any) -> frozenset[str]:
+    return frozenset(field.name for field in fields(kind) if SPARSE in field.metadata)
 
 
 def written(value: Any) -> bytes:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from billing.errors import PeriodInvalid
+from catalog import months, tariff
 from catalog.durations import HOUR_NS, QUARTER_NS
 from catalog.months import first_day, month_after, month_begins, month_of
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+from catalog.tenants import Tenant
 
 
 def quarter_start(at_ns: int) -> int:
@@ -29,7 +29,7 @@ def to_ns(at: datetime) -> int:
     """UTC nanoseconds of an aware instant, exactly; PeriodInvalid for a naive one."""
     if at.tzinfo is None:
         raise PeriodInvalid(f"could not place instant {at.isoformat()}: it has no time zone; give an aware datetime")
-    return (at - _EPOCH) // timedelta(microseconds=1) * 1000
+    return months.to_ns(at)
 
 
 def hours(start_ns: int, end_ns: int) -> Iterator[int]:
@@ -46,12 +46,14 @@ def quarters(start_ns: int, end_ns: int) -> Iterator[int]:
 class BillingMonth:
     """A calendar month in a time zone, `BillingMonth("2026-10", "Europe/Berlin")`: [start, end) as UTC instants.
 
-    A month in which clocks change has an hour more or less. PeriodInvalid when the text is not YYYY-MM, the zone is
+    A month in which clocks change has an hour more or less. `opened` is the zone of the month before, where that is another:
+    the month begins when that one ends. PeriodInvalid when the text is not YYYY-MM, the zone is
     unknown, or the month would not begin and end on a UTC quarter hour.
     """
 
     text: str
     zone: str = "UTC"
+    opened: str = ""
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[1-9][0-9]{3}-(0[1-9]|1[0-2])", self.text) or self.text == "9999-12":
@@ -64,6 +66,14 @@ class BillingMonth:
             raise PeriodInvalid(
                 f"could not cut billing month {self.text}: in {self.zone} it does not begin and end on a UTC quarter hour"
             )
+
+    @classmethod
+    def of(cls, tenant: Tenant, text: str) -> BillingMonth:
+        """The month as the tenant's time zones cut it."""
+        cls(text)  # what is no month is named as this class names it
+        cut = tariff.calendar(tenant)
+        zone, opened = cut.zone(text), cut.opened(text)
+        return cls(text, zone, opened if opened != zone else "")
 
     @classmethod
     def at(cls, at_ns: int, zone: str = "UTC") -> BillingMonth:
@@ -84,7 +94,7 @@ class BillingMonth:
     @property
     def start(self) -> datetime:
         """First instant, UTC."""
-        return month_begins(self.text, self.zone)
+        return month_begins(self.text, self.opened or self.zone)
 
     @property
     def end(self) -> datetime:

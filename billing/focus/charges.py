@@ -13,7 +13,7 @@ from typing import Final
 from billing.cost.attribution import TenantCost
 from billing.errors import ExportInvalid
 from billing.exact.money import minor_units, negated, product, round_places, total, trimmed
-from billing.exact.periods import BillingMonth
+from billing.exact.periods import BillingMonth, to_ns
 from billing.focus.hours import GPU_SECONDS, TOKENS, HourUse, by_hour, consumed, quantity
 from billing.focus.model import (
     DECIMALS,
@@ -56,13 +56,14 @@ def invoice_charges(invoice: Invoice, costs: Sequence[TenantCost], base_model: s
     """The charges of an invoice; `costs` are the tenant's rows of the month as the ledger has them.
 
     Where they are the rows that the invoice was made from (by its ledger hash), usage is shown by hour and adapter; where
-    the ledger has learned more since, by invoice line. Either way rows sum to every line to the cent. ExportInvalid when
+    the ledger has learned more since, or a status changed its payer within the month, by invoice line. Either way rows sum to every line to the cent. ExportInvalid when
     they do not, which would be a fault of this function.
     """
     bill = _bill(invoice)
     payers = {status.status: status.payer for status in invoice.statuses}
     charged = [row for row in costs if payers.get(row.quarter.status) == "tenant"]
-    hourly = charged if ledger_hash(costs) == invoice.ledger_hash else None
+    told_apart = len(payers) == len(invoice.statuses)
+    hourly = charged if told_apart and ledger_hash(costs) == invoice.ledger_hash else None
     rows: list[ChargeRow] = []
     for line in invoice.lines:
         made = list(_line_rows(line, invoice, bill, hourly, base_model))
@@ -127,7 +128,12 @@ def _line_rows(
     if line.corrects is not None:
         yield _correction(line, line.corrects, bill, invoice.time_zone)
     elif line.kind in _HOURLY and hourly is not None:
-        mine = [r for r in hourly if line.gpu_type is None or (r.gpu_type, r.price) == (line.gpu_type, line.unit_price)]
+        mine = [
+            row
+            for row in hourly
+            if (line.gpu_type is None or (row.gpu_type, row.price) == (line.gpu_type, line.unit_price))
+            and _planned(line, row, invoice)
+        ]
         for use in by_hour(mine, invoice.start, invoice.end):
             if row := _hour_row(line, use, bill):
                 yield _placed(row, use, base_model)
@@ -140,6 +146,13 @@ def _line_rows(
         yield _row(line, bill, ChargeCategory.CREDIT, line.exact, line.converted)
     else:
         yield _fee(line, bill)
+
+
+def _planned(line: Line, row: TenantCost, invoice: Invoice) -> bool:
+    """Whether the row is of the plan for which the line is."""
+    later = [other.since for other in invoice.lines if line.since and other.since and other.since > line.since]
+    at_ns = row.quarter.start_ns
+    return line.since is None or (to_ns(line.since) <= at_ns and (not later or at_ns < to_ns(min(later))))
 
 
 def _hour_row(line: Line, use: HourUse, bill: Bill) -> ChargeRow | None:

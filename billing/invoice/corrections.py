@@ -193,7 +193,8 @@ def _issued_on(invoice: Invoice) -> tuple[object, ...]:
 
 
 def _changes(related: Sequence[Invoice], known: Invoice, notes: Sequence[CreditNote]) -> list[Change]:
-    """Stakes grouped by item, each with the known line that continues it: the same price first, then the same item."""
+    """Stakes grouped by item, each with the known line that continues it: that of the same plan and price first, then
+    of the same price, then of the same item."""
     threads: dict[Hashable, list[Stake]] = {}
     for invoice in related:
         own = [note for note in notes if note.invoice == invoice.number]
@@ -204,7 +205,7 @@ def _changes(related: Sequence[Invoice], known: Invoice, notes: Sequence[CreditN
                 threads.setdefault(key, []).append(Stake(invoice.number or "", line, *parts))
     waiting = [line for line in known.lines if line.corrects is None]
     found: dict[Hashable, Line] = {}
-    for same in (_same_price, _same_item):
+    for same in (_same_plan, _same_price, _same_item):
         for key, stakes in threads.items():
             continued = next((line for line in waiting if same(stakes[-1].line, line)), None)
             if key not in found and continued:
@@ -222,7 +223,7 @@ def _thread(line: Line, invoice: Invoice, original: Invoice) -> Hashable:
     if line.corrects is None or line.corrects.number != original.number:
         return None
     if line.corrects.line is None:
-        return line.corrects.item, line.gpu_type, line.price_currency, line.unit_price
+        return line.corrects.item, line.gpu_type, line.price_currency, line.unit_price, line.since
     return line.corrects.line
 
 
@@ -232,6 +233,10 @@ def _item(line: Line) -> tuple[object, ...]:
 
 def _same_item(one: Line, other: Line) -> bool:
     return _item(one) == _item(other)
+
+
+def _same_plan(one: Line, other: Line) -> bool:
+    return one.since == other.since and _same_price(one, other)
 
 
 def _same_price(one: Line, other: Line) -> bool:
@@ -325,4 +330,5 @@ def _correction(found: Difference, change: Change) -> Line:
             first.position if first else None,
             line.corrects.item if line.corrects else line.kind,
         ),
+        since=line.since,
     )

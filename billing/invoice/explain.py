@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from typing import Final, NamedTuple
 
@@ -12,6 +14,7 @@ from billing.cost.attribution import TenantCost
 from billing.cost.facts import COLD, QuarterKey, TenantQuarter
 from billing.errors import ExplanationInvalid
 from billing.exact.money import COST_QUANTUM, allocate, negated, product, total, trimmed
+from billing.exact.periods import to_ns
 from billing.exact.quantities import GPU_HOUR_QUANTUM
 from billing.invoice.invoice import Invoice
 from billing.invoice.lines import Line
@@ -98,13 +101,17 @@ Quantities = dict[Owner, Decimal]
 
 
 def explain_invoice(
-    invoice: Invoice, rows: Iterable[TenantCost], attempts: Iterable[AttemptQuarter]
+    invoice: Invoice,
+    rows: Iterable[TenantCost],
+    attempts: Iterable[AttemptQuarter],
+    unpaid: Collection[QuarterKey] = (),
 ) -> tuple[Explained, ...]:
     """Every line of the invoice opened, in order.
 
     `rows` are the tenant's cost rows of the month and `attempts` their parts by attempt, both as known at the cut-off;
     with rows as known later, what is new stands in shares of its own (LATER). Row quantities are dealt by nanoseconds in
-    steps of 1e-12 GPU-hours, adapter loads by attempts, margin and discounts by what they are taken of. ExplanationInvalid
+    steps of 1e-12 GPU-hours, adapter loads by attempts, margin and discounts by what they are taken of. `unpaid` are rows of a
+    status that the tenant pays whose time the provider paid. ExplanationInvalid
     when a row or an attempt is another tenant's or has no row.
     """
     charged = {status.status for status in invoice.statuses if status.payer == "tenant"}
@@ -113,7 +120,8 @@ def explain_invoice(
         raise ExplanationInvalid(
             f"could not explain invoice {invoice.number or invoice.month} of {invoice.tenant}: a row belongs to {strange.tenant}"
         )
-    dealt = _Dealt(own, list(attempts), charged)
+    since = sorted({line.since for line in invoice.lines if line.since is not None})
+    dealt = _Dealt(own, list(attempts), charged, _Cut(since), unpaid)
     opened: list[tuple[Line, Quantities]] = []
     for line in invoice.lines:
         opened.append((line, _open(line, dealt, opened, invoice)))
@@ -133,15 +141,33 @@ def explain_request(explained: Iterable[Explained], request_id: str) -> list[tup
     ]
 
 
-class _Dealt:
-    """The rows that the tenant pays, dealt over their attempts: by term, GPU type and price; and tokens."""
+class _Cut:
+    """Where the month's plan changes: when the terms that hold at an instant began, None in a month with one plan."""
 
-    def __init__(self, rows: Sequence[TenantCost], attempts: Sequence[AttemptQuarter], charged: set[str]) -> None:
+    def __init__(self, since: Sequence[datetime]) -> None:
+        self._since, self._ns = since, [to_ns(at) for at in since]
+
+    def __call__(self, at_ns: int) -> datetime | None:
+        return self._since[max(bisect_right(self._ns, at_ns) - 1, 0)] if self._since else None
+
+
+class _Dealt:
+    """The rows that the tenant pays, dealt over their attempts: by term, GPU type, price and plan; and tokens, by plan."""
+
+    def __init__(
+        self,
+        rows: Sequence[TenantCost],
+        attempts: Sequence[AttemptQuarter],
+        charged: set[str],
+        cut: _Cut,
+        unpaid: Collection[QuarterKey],
+    ) -> None:
+        self._cut = cut
         parts: defaultdict[QuarterKey, list[AttemptQuarter]] = defaultdict(list)
         for one in attempts:
             parts[one.quarter.key].append(one)
-        self.terms: defaultdict[tuple[ChargeKind, str, Decimal], Quantities] = defaultdict(dict)
-        self.tokens: defaultdict[ChargeKind, Counter[Owner]] = defaultdict(Counter)
+        self.terms: defaultdict[tuple[ChargeKind, str, Decimal, datetime | None], Quantities] = defaultdict(dict)
+        self.tokens: defaultdict[tuple[ChargeKind, datetime | None], Counter[Owner]] = defaultdict(Counter)
         self.measured: Counter[Owner] = Counter()
         followers: defaultdict[str, Counter[Owner]] = defaultdict(Counter)
         for attempt, part in attempts:
@@ -156,7 +182,7 @@ class _Dealt:
                 self.measured[attempt] += (part.base_ns + part.adapter_ns) * row.gpu_count
             if quarter.status == COLD:
                 self._give(ChargeKind.COLD, row, row.t_cold_gpu_hours, followers[quarter.adapter], NO_FOLLOWER)
-            elif quarter.status in charged:
+            elif quarter.status in charged and quarter.key not in unpaid:
                 self._time(row, own)
                 self._count(row, own)
         if strange := next((one for one in attempts if one.quarter.key not in known), None):
@@ -185,12 +211,12 @@ class _Dealt:
     def _give(
         self, kind: ChargeKind, row: TenantCost, quantity: Decimal, weights: Mapping[Owner, int], nobody: str
     ) -> None:
-        pot = self.terms[kind, row.gpu_type, trimmed(row.price)]
+        pot = self.terms[kind, row.gpu_type, trimmed(row.price), self._cut(row.quarter.start_ns)]
         _add(pot, _split(quantity, weights, nobody, GPU_HOUR_QUANTUM))
 
     def _count(self, row: TenantCost, own: Sequence[AttemptQuarter]) -> None:
         for kind in TOKEN_KINDS:
-            counts = self.tokens[kind]
+            counts = self.tokens[kind, self._cut(row.quarter.start_ns)]
             for attempt, part in own:
                 counts[attempt] += tokens(part, kind)
             whole = tokens(row.quarter, kind)
@@ -210,15 +236,17 @@ def _open(line: Line, dealt: _Dealt, before: Sequence[tuple[Line, Quantities]], 
     """Who has how much of the line's quantity; what the rows do not account for is LATER's."""
     found: Quantities
     if line.kind in TERM_KINDS:
-        found = dict(dealt.terms[line.kind, line.gpu_type or "", line.unit_price])
+        found = dict(dealt.terms[line.kind, line.gpu_type or "", line.unit_price, line.since])
     elif line.kind in TOKEN_KINDS:
-        found = {owner: Decimal(count).scaleb(-6) for owner, count in dealt.tokens[line.kind].items()}
+        found = {owner: Decimal(count).scaleb(-6) for owner, count in dealt.tokens[line.kind, line.since].items()}
     elif line.kind is ChargeKind.IDLE:
         by_time = invoice.idle_policy == "usage"
         found = _split(line.quantity, dealt.measured if by_time else Counter[Owner](), MEMORY, GPU_HOUR_QUANTUM)
     elif line.kind is ChargeKind.MARGIN:
         found = {}
         for cost, quantities in before:
+            if cost.since != line.since:
+                continue
             _add(found, {owner: product(quantity, cost.unit_price) for owner, quantity in quantities.items()})
     elif line.kind in _SHARED:
         usage: Quantities = {}

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
-from datetime import date
+from dataclasses import dataclass, field
+from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Final, NamedTuple
 
 from billing.exact.amount import Amount
+from billing.exact.canonical import SPARSE
 from billing.exact.money import minor_units, product, ratio, round_currency, total, trimmed
 from billing.invoice.plans import Charge, ChargeKind, Contract, contract_charges, rounded_amount
 from billing.invoice.prices import Exchange
@@ -54,7 +55,8 @@ class Line:
     `unit_price` and `exact` are in `price_currency`; where that is not the invoice's, `exact` times `exchange_rate` is
     what was rounded. MINIMUM tops the net amount up to the agreed minimum; ROUNDING keeps lines that round apart from
     going below zero together; CORRECTION raises an earlier invoice by the difference of two rounded amounts, so there
-    `amount` and `exact` may be a minor unit apart. `estimated` marks what was not measured.
+    `amount` and `exact` may be a minor unit apart. `estimated` marks what was not measured. In a month with several plans
+    `since` is when the line's began: it is for usage up to the next one's.
     """
 
     position: int
@@ -72,6 +74,7 @@ class Line:
     price_currency: str
     exchange_rate: Decimal | None
     corrects: Corrects | None = None
+    since: datetime | None = field(default=None, metadata={SPARSE: True})
 
     @property
     def converted(self) -> Decimal:
@@ -137,6 +140,7 @@ def invoice_lines(
             gpu_type=charge.gpu_type,
             price_currency=charge.currency or rated.currency,
             exchange_rate=exchange.rate if exchange and charge.currency is None else None,
+            since=charge.since,
         )
         for position, charge in enumerate(charges, start=1)
     )
@@ -174,6 +178,8 @@ def _note(charge: Charge, rated: RatedTenant, several: bool, lora_share: Decimal
         parts.append(f"{percent(lora_share)} of this month's cost")
     if charge.kind is ChargeKind.IDLE:
         parts.append(_IDLE_BY[rated.idle_policy])
+    if charge.since is not None:
+        parts.append(f"from {charge.since:%Y-%m-%d}{'' if charge.since.time() == time() else f'{charge.since: %H:%M}'}")
     return ", ".join(parts) or None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 from typing import Final
@@ -49,7 +50,8 @@ class Charge:
     """`quantity` x `price`, unrounded. `unit` is `GPU-hour`, `1M tokens`, `item`, or a currency (a share of that much money).
 
     A credit has a negative quantity, never a negative price. `gpu_type` tells term lines of several GPU types apart.
-    `currency` is the invoice's where a charge follows from rounded lines, None where it is the price book's.
+    `currency` is the invoice's where a charge follows from rounded lines, None where it is the price book's. `since` is when the
+    terms of the charge began, in a month that has several.
     """
 
     kind: ChargeKind
@@ -58,6 +60,7 @@ class Charge:
     price: Decimal
     gpu_type: str | None = None
     currency: str | None = None
+    since: datetime | None = None
 
     @property
     def amount(self) -> Decimal:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import groupby
 from typing import Final, Literal
@@ -14,10 +16,11 @@ from billing.cost.facts import COLD, QuarterKey
 from billing.errors import PayerMissing, RowsInvalid
 from billing.exact.canonical import text_hash
 from billing.exact.money import COST_QUANTUM, plain, product, round_places, total, trimmed
+from billing.exact.periods import to_ns
 from billing.invoice.plans import Charge, plan_charges
 from billing.invoice.prices import book_hash
 from catalog import tariff
-from catalog.model import CostPlus, PriceBook, Tenant
+from catalog.model import CostPlus, Plan, PriceBook, Tenant
 from catalog.prices import IdlePolicy, Payer
 
 _PLACES: Final = -int(COST_QUANTUM.as_tuple().exponent)
@@ -105,23 +108,56 @@ class RatedTenant:
         return total(charge.amount for charge in self.charges)
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What holds for the rows of a month: the price book by the hour, and the tenant's plans, each from when on, oldest first."""
+
+    book: Callable[[int], PriceBook]
+    plans: Sequence[tuple[datetime, Plan]]
+
+    def payer(self, row: TenantCost) -> Payer | None:
+        """Who pays for the row, by the table of its hour."""
+        return _payer(row.quarter.status, self.book(row.quarter.start_ns))
+
+    def charges(self, rows: Sequence[TenantCost], idle: Sequence[IdleTime], currency: str) -> list[Charge]:
+        """What the plan of each row asks for it; the last one for the share of idle time, which is the month's."""
+        if len(self.plans) == 1:
+            return plan_charges(self.plans[0][1], rows, idle, currency)
+        found: list[Charge] = []
+        ends = [*(to_ns(since) for since, _ in self.plans[1:]), None]
+        for (since, plan), end_ns in zip(self.plans, ends, strict=True):
+            start_ns = 0 if since is self.plans[0][0] else to_ns(since)
+            own = [
+                row
+                for row in rows
+                if start_ns <= row.quarter.start_ns and (end_ns is None or row.quarter.start_ns < end_ns)
+            ]
+            found += [
+                replace(charge, since=since)
+                for charge in plan_charges(plan, own, () if end_ns is not None else idle, currency)
+            ]
+        return found
+
+
 def rate_tenant(
-    tenant: Tenant, rows: Sequence[TenantCost], book: PriceBook, idle: Sequence[IdleTime] = ()
+    tenant: Tenant, rows: Sequence[TenantCost], book: PriceBook, idle: Sequence[IdleTime] = (), held: Held | None = None
 ) -> RatedTenant:
     """Apply the tenant's plan to its cost rows of one billing month; `idle` is its share from `share_idle`.
 
-    Cost is attributed for every row; charges follow `book.charged` by status, and shared adapter loads (COLD) are the
-    tenant's. `cost_plus` charges the terms, the idle share and the margin on both; `per_token` charges tokens only.
+    `tenant` and `book` are as they are when the month ends, `held` says where they were others before. Cost is attributed for
+    every row; charges follow the book's table by status, and shared adapter loads (COLD) are the tenant's. `cost_plus` charges
+    the terms, the idle share and the margin on both; `per_token` charges tokens only.
     Raises PayerMissing, and RowsInvalid when a row is another tenant's, is there twice, or has more
     cached than input tokens.
     """
     _check_rows(tenant, rows)
-    payers: dict[str, Payer] = {}
-    for status in sorted({row.quarter.status for row in rows}):
-        if (payer := _payer(status, book)) is None:
-            raise PayerMissing(tenant.id, status, book.version)
-        payers[status] = payer
-    charged = [row for row in rows if payers[row.quarter.status] == "tenant"]
+    held = held or Held(lambda _: book, [(datetime.min.replace(tzinfo=UTC), tenant.plan)])
+    payers: dict[QuarterKey, Payer] = {}
+    for row in sorted(rows, key=lambda row: row.quarter.status):
+        if (payer := held.payer(row)) is None:
+            raise PayerMissing(tenant.id, row.quarter.status, held.book(row.quarter.start_ns).version)
+        payers[row.quarter.key] = payer
+    charged = [row for row in rows if payers[row.quarter.key] == "tenant"]
     return RatedTenant(
         tenant=tenant.id,
         currency=book.currency,
@@ -131,10 +167,10 @@ def rate_tenant(
         price_book_hash=book_hash(book),
         idle_policy=book.idle,
         idle=tuple(IdleTime(part.gpu_type, trimmed(part.price), trimmed(part.gpu_hours)) for part in idle),
-        charges=tuple(plan_charges(tenant.plan, charged, idle, book.currency)),
+        charges=tuple(held.charges(charged, idle, book.currency)),
         statement=_statement(rows),
-        adapters=tuple(_adapter(tenant, name, part, payers, book.currency) for name, part in _by_adapter(rows)),
-        statuses=tuple(_status(status, payer, rows) for status, payer in payers.items()),
+        adapters=tuple(_adapter(held, name, part, payers, book.currency) for name, part in _by_adapter(rows)),
+        statuses=_statuses(rows, payers),
         ledger_hash=ledger_hash(rows),
     )
 
@@ -215,9 +251,9 @@ def _by_adapter(rows: Sequence[TenantCost]) -> Iterable[tuple[str, list[TenantCo
 
 
 def _adapter(
-    tenant: Tenant, name: str, rows: Sequence[TenantCost], payers: dict[str, Payer], currency: str
+    held: Held, name: str, rows: Sequence[TenantCost], payers: dict[QuarterKey, Payer], currency: str
 ) -> AdapterCost:
-    charged = [row for row in rows if payers[row.quarter.status] == "tenant"]
+    charged = [row for row in rows if payers[row.quarter.key] == "tenant"]
     return AdapterCost(
         adapter=name,
         requests=sum(row.quarter.requests for row in rows),
@@ -225,12 +261,19 @@ def _adapter(
         cached_tokens=sum(row.quarter.cached_tokens for row in rows),
         output_tokens=sum(row.quarter.output_tokens for row in rows),
         statement=_statement(rows),
-        charged=trimmed(total(charge.amount for charge in plan_charges(tenant.plan, charged, (), currency))),
+        charged=trimmed(total(charge.amount for charge in held.charges(charged, (), currency))),
     )
 
 
-def _status(status: str, payer: Payer, rows: Sequence[TenantCost]) -> StatusCost:
-    part = [row for row in rows if row.quarter.status == status]
+def _statuses(rows: Sequence[TenantCost], payers: Mapping[QuarterKey, Payer]) -> tuple[StatusCost, ...]:
+    """By status; one that the tenant paid for a time and the provider for another is there twice."""
+    parts: defaultdict[tuple[str, Payer], list[TenantCost]] = defaultdict(list)
+    for row in rows:
+        parts[row.quarter.status, payers[row.quarter.key]].append(row)
+    return tuple(_status(status, payer, part) for (status, payer), part in sorted(parts.items()))
+
+
+def _status(status: str, payer: Payer, part: Sequence[TenantCost]) -> StatusCost:
     return StatusCost(
         status,
         payer,

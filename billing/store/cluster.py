@@ -7,6 +7,7 @@ from typing import Final
 
 _CREATE: Final = re.compile(r"^CREATE (TABLE|VIEW|MATERIALIZED VIEW) (\w+)(?: TO (\w+))?", re.MULTILINE)
 _ALTER: Final = re.compile(r"^ALTER TABLE (\w+)$", re.MULTILINE)
+_COLUMN: Final = re.compile(r"^ADD COLUMN ", re.MULTILINE)
 _ENGINE: Final = re.compile(r"^ENGINE = (\w*MergeTree)(?:\(([^)]*)\))?$", re.MULTILINE)
 _ORDER: Final = re.compile(r"^ORDER BY (.+)$", re.MULTILINE)
 _FROM: Final = re.compile(r"^FROM (\w+)$", re.MULTILINE)
@@ -19,10 +20,11 @@ def on_cluster(statement: str, cluster: str, database: str) -> list[str]:
     """The statements that do on `cluster` what one migration does on one server. ValueError when it neither creates nor alters.
 
     Rows are spread by a hash of their whole sorting key, so all versions of one row meet on one shard, where FINAL sees them.
-    A materialized view works on the local tables: each shard feeds its own. So does a change that only they know of: an index.
+    A materialized view works on the local tables: each shard feeds its own. So does a change that only they know of, an index; a column is one of both.
     """
     if (altered := _ALTER.search(statement)) is not None:
-        return [_replace(statement, altered, f"ALTER TABLE {altered[1]}_local ON CLUSTER '{cluster}'")]
+        tables = [f"{altered[1]}_local", altered[1]] if _COLUMN.search(statement) else [f"{altered[1]}_local"]
+        return [_replace(statement, altered, f"ALTER TABLE {table} ON CLUSTER '{cluster}'") for table in tables]
     created = _CREATE.search(statement)
     if created is None:
         raise ValueError(f"could not spread over cluster {cluster}: the statement creates nothing: {statement[:80]!r}")

@@ -15,6 +15,7 @@ from billing.close.reconcile import Reconciliation
 from billing.cost.facts import PROVIDER
 from billing.exact.money import plain, product, ratio, total
 from billing.exact.periods import BillingMonth, to_ns
+from billing.store.catalog_history import known_catalog
 from billing.store.clickhouse import Ledger
 from billing.store.close.blocks import open_blocks
 from billing.store.close.gaps import stream_gaps
@@ -30,7 +31,7 @@ from telemetry.names import EventName
 
 def month_window(month: str, catalog: Catalog) -> tuple[int, int]:
     """[start, end) in UTC nanoseconds that holds the month of every tenant, whole UTC hours."""
-    months = [BillingMonth(month, zone) for zone in {"UTC", *(tenant.time_zone for tenant in catalog.tenants)}]
+    months = [BillingMonth(month), *(BillingMonth.of(tenant, month) for tenant in catalog.tenants)]
     hours = [hour for one in months for hour in one.hours()]
     return min(hours), max(hours) + HOUR_NS
 
@@ -72,10 +73,10 @@ def system_causes(ledger: Ledger, start_ns: int, end_ns: int) -> tuple[dict[str,
 
 def month_state(ledger: Ledger, month: str, catalog: Catalog, now: datetime) -> MonthState:
     """Everything that decides for whom the month may be closed."""
-    zones = {"UTC", *(tenant.time_zone for tenant in catalog.tenants)}
+    catalog = known_catalog(ledger, catalog, now).catalog
     return MonthState(
         month,
-        max(BillingMonth(month, zone).end_ns for zone in zones),
+        max([BillingMonth(month).end_ns, *(BillingMonth.of(tenant, month).end_ns for tenant in catalog.tenants)]),
         open_blocks(ledger, *month_window(month, catalog), catalog, now),
     )
 
@@ -87,6 +88,9 @@ def demo_table(ledger: Ledger, month: str) -> list[dict[str, Any]]:
 
 def publish_snapshot(ledger: Ledger, catalog: Catalog, path: Path, now: datetime) -> None:
     """Write the gateway's ledger figures to `path` in one rename; a reader sees the old file or the new one, never half."""
+    known = known_catalog(ledger, catalog, now)
+    kept = [tenant for tenant in known.catalog.tenants if tenant.id not in known.gone]
+    catalog = known.catalog.model_copy(update={"tenants": tuple(kept)})
     # Read before the charges: what is derived in between is then in them and not said to be, which errs on the dear side.
     counted = _counted(ledger, catalog, now)
     figures = LedgerSnapshot(
@@ -125,7 +129,7 @@ def _standing(ledger: Ledger, catalog: Catalog, now: datetime) -> Standing:
 
 def _running(catalog: Catalog, now: datetime) -> dict[str, str]:
     """Every tenant's billing month now."""
-    return {tenant.id: month_of(to_ns(now), tenant.time_zone) for tenant in catalog.tenants}
+    return {tenant.id: tariff.calendar(tenant).month_of(to_ns(now)) for tenant in catalog.tenants}
 
 
 def _counted(ledger: Ledger, catalog: Catalog, now: datetime) -> dict[str, tuple[tuple[int, int], ...]]:
@@ -138,7 +142,7 @@ def _counted(ledger: Ledger, catalog: Catalog, now: datetime) -> dict[str, tuple
         return {}
     asked = {
         "months": sorted(set(_running(catalog, now).values())),
-        "by_time": [tenant.id for tenant in budgeted if isinstance(tenant.plan, CostPlus)],
+        "by_time": [tenant.id for tenant in budgeted if isinstance(tariff.terms_at(tenant, to_ns(now)).plan, CostPlus)],
         "start_ns": to_ns(now) - DAY_NS,
     }
     by_emitter = groupby(ledger.read("counted_attempts", asked), itemgetter("emitter"))

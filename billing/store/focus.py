@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 from billing.documents.json_file import read_credit_note, read_invoice
 from billing.errors import ExportInvalid
-from billing.exact.periods import BillingMonth, to_ns
+from billing.exact.periods import to_ns
 from billing.focus.charges import credit_charges, invoice_charges
 from billing.focus.model import ChargeRow, Document
 from billing.store import versions
@@ -73,7 +73,7 @@ def _documents(ledger: Ledger, month: str, catalog: Catalog, kept: set[str]) -> 
             found.append(credit_charges(read_credit_note(data)))
             continue
         invoice = read_invoice(data)
-        costs = tenant_month(ledger, invoice.tenant, BillingMonth(invoice.month, invoice.time_zone))
+        costs = tenant_month(ledger, invoice.tenant, to_ns(invoice.start), to_ns(invoice.end))
         found.append(invoice_charges(invoice, costs, catalog.base_model.name))
     return found
 

@@ -11,10 +11,11 @@ from typing import Any, Final
 from billing.close.month import MonthState
 from billing.close.reconcile import Reconciliation
 from billing.exact.periods import BillingMonth
+from billing.store.catalog_history import known_catalog
 from billing.store.clickhouse import Ledger
 from billing.store.finance import demo_table, month_state, month_window, reconciliation
 from catalog.durations import DAY_NS, SECOND_NS
-from catalog.model import Catalog
+from catalog.model import Catalog, Tenant
 from catalog.months import to_datetime
 from telemetry.names import EventName, SpanName
 
@@ -52,7 +53,9 @@ def report_facts(
     ledger: Ledger, month: str, catalog: Catalog, yellow: Decimal, red: Decimal, now: datetime
 ) -> ReportFacts:
     """Everything about one billing month; `yellow` and `red` are the alert bounds as multiples of a promise."""
-    start_ns, end_ns = month_window(month, catalog)
+    known = known_catalog(ledger, catalog, now)
+    kept = [tenant for tenant in known.catalog.tenants if tenant.id not in known.gone]
+    start_ns, end_ns = month_window(month, known.catalog)
     window = {"start_ns": start_ns, "end_ns": end_ns}
     extents = ledger.read("engine_extents", {"window": EventName.WINDOW, **window})
     timeline = _timeline(extents)
@@ -62,7 +65,7 @@ def report_facts(
         state=month_state(ledger, month, catalog, now),
         reconciliation=reconciliation(ledger, to_datetime(start_ns), to_datetime(end_ns)),
         periods={row["billing_month"]: row["closed_at"] for row in ledger.read("report_periods")},
-        promises=_promises(ledger, month, catalog, window, (yellow, red)),
+        promises=_promises(ledger, month, kept, window, (yellow, red)),
         money=demo_table(ledger, month),
         timeline=timeline,
         extents=extents,
@@ -74,13 +77,12 @@ def report_facts(
 
 
 def _promises(
-    ledger: Ledger, month: str, catalog: Catalog, window: Mapping[str, int], bounds: tuple[Decimal, Decimal]
+    ledger: Ledger, month: str, tenants: Sequence[Tenant], window: Mapping[str, int], bounds: tuple[Decimal, Decimal]
 ) -> Sequence[Row]:
     """Bounds are whole nanoseconds: a latency is above one exactly when it is above its floor."""
-    tenants = catalog.tenants
     if not tenants:
         return []
-    months = [BillingMonth(month, tenant.time_zone) for tenant in tenants]
+    months = [BillingMonth.of(tenant, month) for tenant in tenants]
     slos = [tenant.slo.p99_seconds * SECOND_NS for tenant in tenants]
     parameters = {
         "tenants": [tenant.id for tenant in tenants],

@@ -86,6 +86,12 @@ def close(
     zero_documents: Annotated[
         bool, typer.Option("--zero-documents", help="Issue invoices that come to 0.00, too.")
     ] = False,
+    restate: Annotated[
+        bool,
+        typer.Option(
+            "--restate", help="Let what the catalog says of the past hold there: what was issued is corrected."
+        ),
+    ] = False,
     catalog: CatalogFile = None,
     home: Home = None,
     dsn: Dsn = None,
@@ -94,7 +100,8 @@ def close(
     """Close a month that is over and issue the invoices of everybody whom nothing blocks; exit 3 with the list of what blocks
     others. Again, it issues what became free, and changes nothing else.
 
-    --accept-gap books a gap to the provider, with --reason and who accepts it, and frees the tenants that it blocks.
+    --accept-gap books a gap to the provider, with --reason and who accepts it, and frees the tenants that it blocks. Terms that the
+    catalog dates back block their tenant until --restate says so.
     """
     from pipelines.invoices import Acceptances
 
@@ -105,7 +112,11 @@ def close(
                 "could not accept a gap: say why with --reason, it is kept with the gap", console.INVALID
             )
         accept = Acceptances(accept_gap, reason, by or getpass.getuser())
-    make(open_books(home, catalog, dsn), BillingMonth(month).text, True, json, grace_hours, accept, zero_documents)
+    books, text = open_books(home, catalog, dsn), BillingMonth(month).text
+    if restate:
+        for warning in books.restate(text):
+            console.warn(warning)
+    make(books, text, True, json, grace_hours, accept, zero_documents)
 
 
 def make(

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,12 +15,23 @@ from catalog.advice import warnings
 from catalog.load import CatalogInvalid, load, version
 from catalog.model import Catalog, json_schema
 from loraledger import console
-from loraledger.commands.options import Json, settings
+from loraledger.commands.options import Dsn, Home, Json, open_books, settings
+
+if TYPE_CHECKING:
+    from loraledger.books import Books
 
 
 def check(
     path: Annotated[Path | None, typer.Argument(help="The catalog file.", show_default=False)] = None,
     json: Json = False,
+    against_ledger: Annotated[
+        bool,
+        typer.Option(
+            "--against-ledger", help="Refuse dates that would change what the ledger already knows of the past."
+        ),
+    ] = False,
+    home: Home = None,
+    dsn: Dsn = None,
     schema: Annotated[bool, typer.Option("--schema", help="Print the catalog's JSON Schema instead.")] = False,
 ) -> None:
     """Validate a catalog: all its problems at once, exit 2 when there are any. Warnings change nothing."""
@@ -29,7 +40,10 @@ def check(
         return
     file = path or settings().catalog
     catalog = load(file)
-    if found := list(_flag_problems(catalog)):
+    found = list(_flag_problems(catalog))
+    if against_ledger:
+        found += _edits(open_books(home, file, dsn))
+    if found:
         raise CatalogInvalid(str(file), found)
     facts: dict[str, Any] = {
         "file": os.fsencode(file).decode("utf-8", "backslashreplace"),
@@ -49,6 +63,13 @@ def check(
     console.out.print(
         f"{facts['file']} is valid (version {facts['version']}): {facts['tenants']} tenants, {facts['adapters']} adapters, {facts['engines']} engines, price book {facts['price_book']}"
     )
+
+
+def _edits(books: Books) -> Iterator[str]:
+    """What tenants' entries say of the past against what the ledger knew then."""
+    places = {tenant.id: i for i, tenant in enumerate(books.catalog.tenants)}
+    for tenant, edits in books.edited().items():
+        yield from (f"tenants[{places[tenant]}].terms: {edit}" for edit in edits)
 
 
 def _unshown(catalog: Catalog) -> list[str]:

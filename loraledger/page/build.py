@@ -59,11 +59,11 @@ def build_page(
 
 def overdue(facts: ReportFacts, catalog: Catalog, now: datetime) -> list[str]:
     """Months with costs that are over for every tenant and not closed."""
-    zones = {"UTC", *(tenant.time_zone for tenant in catalog.tenants)}
     return [
         month
         for month, closed in sorted(facts.periods.items())
-        if closed is None and all(BillingMonth(month, zone).end <= now for zone in zones)
+        if closed is None
+        and all(one.end <= now for one in (BillingMonth(month), *(BillingMonth.of(t, month) for t in catalog.tenants)))
     ]
 
 

@@ -151,7 +151,7 @@ class TenantQuotas:
             self._snapshot = snapshot
             for other, (_, account) in self._accounts.items():
                 self._tell(other, account)
-        terms = Terms.on(self._engine, budget, tenant.plan, tenant.time_zone, catalog.price_books)
+        terms = Terms.on(self._engine, budget, tenant, catalog.price_books)
         if tenant.id in self._accounts:
             account = self._accounts[tenant.id][1]
         else:

@@ -14,7 +14,6 @@ from fractions import Fraction
 from typing import Final
 
 from catalog.durations import MINUTE_NS
-from catalog.months import month_of, seconds_left
 from serving.policy.admission import IN_FLIGHT_RETRY_S, Ask, Misfit, QuotaRefusal
 from serving.policy.charges import Terms, charge, hold
 from telemetry.usage import UsageRecord
@@ -112,7 +111,7 @@ class Account:
     def spent(self, terms: Terms, now_ns: int, mono_ns: int) -> Fraction:
         """What the running month has come to, holds included."""
         self._expire(mono_ns)
-        return self._settled(month_of(now_ns, terms.zone)) + self._held
+        return self._settled(terms.months.month_of(now_ns)) + self._held
 
     def misfit(self, terms: Terms, ask: Ask, now_ns: int) -> Misfit | None:
         """Why a whole month's budget is too small for the request; None when it is not."""
@@ -128,9 +127,9 @@ class Account:
         spent, budget = self.spent(terms, now_ns, mono_ns), Fraction(terms.budget)
         if spent + asked <= budget:
             return None
-        month = month_of(now_ns, terms.zone)
+        month = terms.months.month_of(now_ns)
         settled = self._settled(month)
-        wait_s = IN_FLIGHT_RETRY_S if settled + asked <= budget else seconds_left(now_ns, terms.zone)
+        wait_s = IN_FLIGHT_RETRY_S if settled + asked <= budget else terms.months.seconds_left(now_ns)
         fact = (
             f"{_shown(settled)} charged in {month} and {_shown(spent - settled)} held for requests in flight, "
             f"this one may take {_shown(asked)}, of {_shown(budget)}"
@@ -152,8 +151,8 @@ class Account:
         self._observe(record)
         amounts = charge(terms, record)
         if amounts is None:
-            amounts = {month_of(now_ns, terms.zone): held} if held else {}
-        self._turn(month_of(now_ns, terms.zone))
+            amounts = {terms.months.month_of(now_ns): held} if held else {}
+        self._turn(terms.months.month_of(now_ns))
         for month, amount in amounts.items():
             if month >= self._month:
                 self._own.setdefault((month, now_ns - now_ns % MINUTE_NS), _Minute()).put(seq, amount)

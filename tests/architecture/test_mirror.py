@@ -16,6 +16,7 @@ WHOLE: Final = {
         "billing/store/migrate_killed",
         "billing/store/mutated",
         "billing/store/server",
+        "billing/store/true_at_its_time",
         "catalog/bounds",
         "serving/gateway/hang_up",
         "serving/gateway/isolation",

@@ -9,11 +9,15 @@ from hypothesis import strategies as st
 
 from billing.exact.periods import BillingMonth
 from catalog.durations import SECOND_NS
-from catalog.months import month_of, seconds_left
+from catalog.months import Calendar, month_of
 
 ZONES = (
     "UTC", "Europe/Berlin", "Asia/Kolkata", "Asia/Kathmandu", "America/Havana", "America/Asuncion", "Pacific/Kiritimati"
 )  # fmt: skip
+
+
+def seconds_left(at_ns: int, zone: str) -> int:
+    return Calendar((("", zone),)).seconds_left(at_ns)
 
 
 def at(text: str) -> int:

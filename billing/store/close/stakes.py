@@ -57,7 +57,11 @@ class Stakes:
         average = (
             ratio(product(row["cost_sum"], Decimal(tokens)), Decimal(row["tokens"]), _PLACES) if row["tokens"] else None
         )
-        plans = [tenant.plan for name in tenants if (tenant := self.catalog.tenant(name)) is not None]
+        plans = [
+            tariff.terms_at(tenant, start_ns).plan
+            for name in tenants
+            if (tenant := self.catalog.tenant(name)) is not None
+        ]
         prices = [
             product(plan.input if what.startswith("prompt") else plan.output, Decimal(tokens).scaleb(-6))
             for plan in plans

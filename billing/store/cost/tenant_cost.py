@@ -18,9 +18,11 @@ from billing.exact.periods import BillingMonth, hour_start, to_ns
 from billing.invoice.prices import book_as_of, gpu_price
 from billing.invoice.rating import revenue
 from billing.store import versions
+from billing.store.catalog_history import known_catalog
 from billing.store.clickhouse import Ledger
 from billing.store.cost.derivations import Derived
 from billing.store.cost.engine_time import read_engine_minutes
+from catalog import tariff
 from catalog.durations import DAY_NS
 from catalog.model import Catalog, PriceBook, Tenant
 from catalog.months import month_of, to_datetime
@@ -43,10 +45,12 @@ Books = Callable[[int], PriceBook]
 def write_tenant_cost(ledger: Ledger, start_ns: int, end_ns: int, catalog: Catalog, now: datetime) -> Derived:
     """Derive the cost rows of [start_ns, end_ns), whole UTC hours, a day at a time.
 
-    Each hour has the price book that held then, as it is known now. An engine-hour without a price, or whose facts do not
-    fit each other, is a fault: it has no cost rows, is seen as not priced, and stops no other. Attempts without engine time in
-    an hour of which no price book holds are one as well: nobody is asked for them, and their tenant's month has no draft.
+    Each hour has the price book that held then, as it is known now, and each quarter hour the terms of its tenant. An
+    engine-hour without a price, or whose facts do not fit each other, is a fault: it has no cost rows, is seen as not priced, and
+    stops no other. Attempts without engine time in an hour of which no price book holds are one as well: nobody is asked for
+    them, and their tenant's month has no draft.
     """
+    catalog = known_catalog(ledger, catalog, now).catalog
     books = _books(catalog, now)
     changed = 0
     faults: list[str] = []
@@ -65,9 +69,9 @@ def write_tenant_cost(ledger: Ledger, start_ns: int, end_ns: int, catalog: Catal
     return Derived(changed, tuple(faults))
 
 
-def tenant_month(ledger: Ledger, tenant: str, month: BillingMonth) -> list[TenantCost]:
-    """A tenant's priced rows of one billing month, cut in the tenant's own time zone."""
-    window = {"tenant": tenant, "start_ns": month.start_ns, "end_ns": month.end_ns}
+def tenant_month(ledger: Ledger, tenant: str, start_ns: int, end_ns: int) -> list[TenantCost]:
+    """A tenant's priced rows of [start_ns, end_ns), a billing month as its time zones cut it."""
+    window = {"tenant": tenant, "start_ns": start_ns, "end_ns": end_ns}
     return [
         TenantCost(
             TenantQuarter(
@@ -157,12 +161,19 @@ def _price_of(minute: EngineMinute, rows: Sequence[TenantQuarter], book: PriceBo
 def _tenant_rows(
     rows: Iterable[TenantCost], unmeasured: Unmeasured, catalog: Catalog, books: Books, faults: list[str]
 ) -> list[dict[str, Any]]:
-    tenants, month = {tenant.id: tenant for tenant in catalog.tenants}, cache(month_of)
+    tenants = {tenant.id: (tenant, tariff.calendar(tenant)) for tenant in catalog.tenants}
+
+    @cache
+    def terms(name: str, at_ns: int) -> tuple[Tenant | None, str]:
+        if name not in tenants:
+            return None, month_of(at_ns, "UTC")
+        tenant, months = tenants[name]
+        return tariff.terms_at(tenant, at_ns), months.month_of(at_ns)
 
     out = []
     for row in rows:
         quarter = row.quarter
-        tenant = tenants.get(quarter.tenant)
+        tenant, month = terms(quarter.tenant, quarter.start_ns)
         payer, asked = _asked(row, tenant, books, faults)
         out.append(
             {
@@ -171,7 +182,7 @@ def _tenant_rows(
                 "adapter": quarter.adapter,
                 "engine": quarter.engine,
                 "status": quarter.status,
-                "billing_month": month(quarter.start_ns, tenant.time_zone if tenant else "UTC"),
+                "billing_month": month,
                 **{name: getattr(quarter, name) for name in _NUMBERS},
                 "unmeasured": unmeasured[quarter.key],
                 **{name: getattr(row, name) for name in _PRICED},

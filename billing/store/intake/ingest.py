@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from billing.exact.canonical import text_hash
 from billing.exact.periods import to_ns
+from billing.store.catalog_history import remember_catalog
 from billing.store.clickhouse import Ledger
 from billing.store.intake import quarantine
 from billing.store.intake.sorting import Sorted, event_fault, sort
@@ -67,9 +68,11 @@ def ingest(
     """Take everything new under `paths` (files, or directories of `.jsonl` files); memory stays bounded.
 
     A fact that cannot be booked goes to quarantine with its reason, what is not ours and unsound is dropped, a file that cannot be read is
-    skipped, and none of them stops anything. SourceMissing when a path is not there.
+    skipped, and none of them stops anything. The catalog is remembered with them, so that what holds then is known later.
+    SourceMissing when a path is not there.
     """
     files, skipped = find(paths)
+    remember_catalog(ledger, catalog, now)
     total = sum(size(file) for file in files)
     report, done = IngestReport(files=len(files), skipped=tuple(skipped)), 0
     for file in files:

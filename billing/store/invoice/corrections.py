@@ -16,8 +16,8 @@ from billing.store.invoice.issuing import issued_credit_notes, issued_invoices
 def as_known(desk: Desk, original: Invoice) -> Difference:
     """An issued invoice beside its month as the ledger knows it now.
 
-    Facts and prices are today's, the tenant's plan, currency and time zone are those known when the invoice was made: a
-    plan that changed since does not reach back. Raises what drafting raises, LookupError when the tenant is not known.
+    Facts and prices are today's, and so are the tenant's terms of that month: a term that changed since does not reach back,
+    unless it was restated. Raises what drafting raises, LookupError when the tenant is not known.
     """
     return _difference(desk, original, [one.invoice() for one in issued_invoices(desk.ledger, tenant=original.tenant)])
 
@@ -44,7 +44,7 @@ def corrections_due(desk: Desk, tenant: str, numbers: Collection[str]) -> list[L
 
 
 def _difference(desk: Desk, original: Invoice, invoices: Iterable[Invoice]) -> Difference:
-    tenant = desk.tenant_at(original.tenant, original.cutoff)
+    tenant = desk.catalog.tenant(original.tenant)
     if tenant is None:
         raise LookupError(
             f"could not draft invoice {original.number} again: nothing is known of tenant {original.tenant}"

@@ -38,7 +38,7 @@ class Agreed:
 
 def compare(ledger: Ledger, number: str, catalog: Catalog, now: datetime) -> Difference:
     """An issued invoice as issued and as now known; DocumentMissing when no invoice has that number."""
-    return as_known(Desk(ledger, catalog, now), _invoice(ledger, number))
+    return as_known(Desk.at(ledger, catalog, now), _invoice(ledger, number))
 
 
 def propose(

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cache
+from itertools import pairwise
 from typing import Final
+from zoneinfo import ZoneInfo
 
 from billing.cost.attribution import IdleTime, share_idle
-from billing.errors import BookMissing
 from billing.exact.periods import BillingMonth, hour_start, to_ns
 from billing.invoice.invoice import Invoice, Reconciliation, draft_invoice
 from billing.invoice.lines import Line
 from billing.invoice.prices import book_as_of
-from billing.invoice.rating import rate_tenant
+from billing.invoice.rating import Held, rate_tenant
+from billing.store.catalog_history import KnownCatalog, known_catalog
 from billing.store.clickhouse import Ledger
 from billing.store.cost.residence import residence_weights
 from billing.store.cost.tenant_cost import tenant_month
+from catalog import tariff
 from catalog.model import Catalog, PriceBook, Tenant
 from catalog.months import to_datetime
 from catalog.owners import TimeOwner
+from catalog.prices import IdlePolicy
 
 _DEFAULT_METHOD: Final = "engine-step/1"
 
@@ -29,20 +34,39 @@ IdleShares = dict[str, tuple[IdleTime, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """What all drafts of one run share: the ledger, the catalog, and the instant up to which it is known."""
+    """What all drafts of one run share: the ledger, the catalog as it held, and the instant up to which it is known."""
 
     ledger: Ledger
-    catalog: Catalog
+    known: KnownCatalog
     now: datetime
+
+    @classmethod
+    def at(cls, ledger: Ledger, catalog: Catalog, now: datetime) -> Desk:
+        """With what the ledger and the catalog say at that instant."""
+        return cls(ledger, known_catalog(ledger, catalog, now), now)
+
+    @property
+    def catalog(self) -> Catalog:
+        """The catalog as it held."""
+        return self.known.catalog
 
     def book(self, period: BillingMonth) -> PriceBook:
         """The price book that held at the end of the period, or now, as it is known now."""
         return book_as_of(self.catalog.price_books, min(self.now, period.end - timedelta(microseconds=1)), self.now)
 
-    def tenant_at(self, tenant: str, known_at: datetime) -> Tenant | None:
-        """The tenant as the ledger knew it then (its plan, above all), else as the catalog declares it now."""
-        found = self.ledger.read("tenant_known", {"tenant": tenant, "known_ns": to_ns(known_at)})
-        return Tenant.model_validate_json(found[0]["document"]) if found else self.catalog.tenant(tenant)
+    def held(self, tenant: Tenant, period: BillingMonth) -> Held:
+        """The books and the tenant's plans of the period."""
+
+        @cache
+        def book(hour_ns: int) -> PriceBook:
+            return book_as_of(self.catalog.price_books, to_datetime(hour_ns), self.now)
+
+        plans = tariff.plans(tenant, period.start_ns, period.end_ns)
+        zone = ZoneInfo(period.zone)
+        return Held(
+            lambda at_ns: book(hour_start(at_ns)),
+            [(to_datetime(since_ns).astimezone(zone), plan) for since_ns, plan in plans],
+        )
 
     def draft(
         self,
@@ -56,15 +80,14 @@ class Desk:
 
         Raises what rating and drafting raise: NotConserved, BookMissing, PayerMissing, ExchangeMissing, InvoiceInvalid.
         """
-        period = BillingMonth(month, tenant.time_zone)
-        rows = tenant_month(self.ledger, tenant.id, period)
-        for hour_ns in sorted({hour_start(row.quarter.start_ns) for row in rows}):
-            book_as_of(self.catalog.price_books, to_datetime(hour_ns), self.now)
+        period = BillingMonth.of(tenant, month)
+        held, tenant = self.held(tenant, period), tariff.terms_at(tenant, period.end_ns - 1)
         window = {"start_ns": period.start_ns, "end_ns": period.end_ns}
+        rows = tenant_month(self.ledger, tenant.id, **window)
         book = self.book(period)
         provenance = self.ledger.read("tenant_provenance", {"tenant": tenant.id, **window})[0]
         return draft_invoice(
-            rate_tenant(tenant, rows, book, idle),
+            rate_tenant(tenant, rows, book, idle, held),
             tenant,
             self.catalog.seller,
             book,
@@ -78,13 +101,25 @@ class Desk:
         )
 
     def idle_shares(self, month: str) -> IdleShares:
-        """Each tenant's share of the month's idle time, by the price book's policy; none where no book says who carries it."""
+        """Each tenant's share of the month's idle time, by the policy of the price book that held at the time; none where none did."""
         period = BillingMonth(month)
-        try:
-            policy = self.book(period).idle
-        except BookMissing:
-            return {}
-        window = {"start_ns": period.start_ns, "end_ns": period.end_ns}
+        shares: defaultdict[str, tuple[IdleTime, ...]] = defaultdict(tuple)
+        changes = [
+            to_ns(at) for book in self.catalog.price_books if (at := book.effective_from) and period.holds(to_ns(at))
+        ]
+        policies: list[tuple[int, IdlePolicy]] = []
+        for at_ns in sorted({period.start_ns, *changes}):
+            book = tariff.book_held(self.catalog.price_books, to_datetime(at_ns), self.now)
+            policy = "provider" if book is None else book.idle
+            if not policies or policies[-1][1] != policy:
+                policies.append((at_ns, policy))
+        for (start_ns, policy), (end_ns, _) in pairwise((*policies, (period.end_ns, policies[-1][1]))):
+            for tenant, parts in self._idle(start_ns, end_ns, policy).items():
+                shares[tenant] += parts
+        return dict(shares)
+
+    def _idle(self, start_ns: int, end_ns: int, policy: IdlePolicy) -> IdleShares:
+        window = {"start_ns": start_ns, "end_ns": end_ns}
         rows = self.ledger.read("idle_window", window)
         idle = [IdleTime(row["gpu_type"], row["price"], row["hours_sum"]) for row in rows]
         weights = Counter[str]()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 
+from billing.cost.facts import QuarterKey
 from billing.cost.tenant_quarters import Part, merge
 from billing.documents.json_file import read_invoice
-from billing.exact.periods import BillingMonth
+from billing.exact.periods import to_ns
 from billing.invoice.explain import AttemptId, AttemptQuarter, AttemptTime, Explained, explain_invoice
 from billing.invoice.invoice import Invoice
 from billing.store.clickhouse import Ledger
@@ -21,10 +22,9 @@ def explain(ledger: Ledger, invoice: Invoice) -> tuple[Explained, ...]:
     From the facts as known now: what became known after the cut-off stands in shares of its own. No other tenant's rows
     are read. ExplanationInvalid when attempts have no cost rows (the month was not derived since they came).
     """
-    month = BillingMonth(invoice.month, invoice.time_zone)
-    return explain_invoice(
-        invoice, tenant_month(ledger, invoice.tenant, month), _attempts(ledger, invoice.tenant, month)
-    )
+    window = {"start_ns": to_ns(invoice.start), "end_ns": to_ns(invoice.end)}
+    rows = tenant_month(ledger, invoice.tenant, **window)
+    return explain_invoice(invoice, rows, _attempts(ledger, invoice.tenant, window), _unpaid(ledger, invoice))
 
 
 def kept_draft(ledger: Ledger, month: str, tenant: str | None = None) -> Invoice:
@@ -45,8 +45,21 @@ def request_times(ledger: Ledger, tenant: str, request_id: str) -> list[AttemptT
     ]
 
 
-def _attempts(ledger: Ledger, tenant: str, month: BillingMonth) -> list[AttemptQuarter]:
+def _unpaid(ledger: Ledger, invoice: Invoice) -> set[QuarterKey]:
+    """Rows of a status that changed its payer within the month, which the provider paid."""
+    both = {status for status, count in Counter(one.status for one in invoice.statuses).items() if count > 1}
+    if not both:
+        return set()
+    window = {"start_ns": to_ns(invoice.start), "end_ns": to_ns(invoice.end), "tenant": invoice.tenant}
+    return {
+        QuarterKey(row["tenant"], row["adapter"], row["engine"], row["status"], to_ns(row["quarter"]))
+        for row in ledger.read("tenant_cost_window", window)
+        if row["status"] in both and row["charged_to"] == "provider"
+    }
+
+
+def _attempts(ledger: Ledger, tenant: str, window: dict[str, int]) -> list[AttemptQuarter]:
     found: defaultdict[AttemptId, list[Part]] = defaultdict(list)
-    for row, part in quarter_parts(ledger, {"start_ns": month.start_ns, "end_ns": month.end_ns}, tenant):
+    for row, part in quarter_parts(ledger, window, tenant):
         found[AttemptId(*row["identity"])].append(part)
     return [AttemptQuarter(attempt, quarter) for attempt, parts in found.items() for quarter in merge(parts)]

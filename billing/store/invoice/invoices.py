@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from billing.close.acceptance import Acceptance
 from billing.close.blocks import Block, Kind, blocked
-from billing.close.month import GRACE_NS, Closed, charges_something, numbered, refusals
+from billing.close.month import GRACE_NS, Closed, charges_something, check_tiling, numbered, refusals
 from billing.cost.facts import NotConserved
 from billing.documents.press import Paper, Press
 from billing.documents.text_faults import declared
@@ -17,7 +17,7 @@ from billing.errors import BillingError, DocumentFailed
 from billing.exact.periods import BillingMonth, to_ns
 from billing.invoice.invoice import Invoice
 from billing.store import versions
-from billing.store.catalog_history import remember_catalog
+from billing.store.catalog_history import known_catalog, refuse_edited, remember_catalog
 from billing.store.clickhouse import Ledger
 from billing.store.close.accepted import accept_gaps, choose
 from billing.store.errors import CloseRefused
@@ -30,6 +30,7 @@ from billing.store.invoice.issuing import BATCH, accepted_gaps, free_number, iss
 from billing.store.invoice.printing import Printed, keep_files
 from billing.store.invoice.settling import DRAFT, invoice_row, line_rows, settle
 from billing.store.invoice.verify import check_books
+from catalog import tariff
 from catalog.load import version
 from catalog.model import Catalog, CostPlus
 
@@ -48,20 +49,30 @@ class Drafts:
 def drafts(ledger: Ledger, month: str, catalog: Catalog, now: datetime) -> Drafts:
     """A draft for each tenant that used something in the month, owes a minimum, a fee or idle time, or has a correction to come.
 
-    Nothing is written. What one tenant's month lacks (a price book, a payer, an exchange rate, facts that fit) blocks that tenant alone.
+    A tenant that the catalog no longer has is billed for what it used, by the terms that held. Nothing is written. What one
+    tenant's month lacks (a price book, a payer, an exchange rate, facts that fit), and what its entry says of the past, blocks
+    that tenant alone.
     """
-    desk = Desk(ledger, catalog, now)
+    desk = Desk.at(ledger, catalog, now)
     idle, outdated = desk.idle_shares(month), outdated_invoices(ledger, month)
     active = {row["tenant"] for row in ledger.read("active_tenants", {"month": month})}
-    earlier = {invoice.tenant: invoice for invoice in issued(ledger, BillingMonth(month).previous().text)}
+    earlier, later = (
+        {invoice.tenant: invoice for invoice in issued(ledger, other)}
+        for other in (BillingMonth(month).previous().text, BillingMonth(month).next().text)
+    )
     made = Drafts([], [])
-    for tenant in sorted(catalog.tenants, key=lambda t: t.id):
+    for tenant in sorted(desk.catalog.tenants, key=lambda t: t.id):
         try:
+            refuse_edited(desk.known, tenant.id)
             corrections = corrections_due(desk, tenant.id, outdated.get(tenant.id, ()))
-            shares = idle.get(tenant.id, ())
-            carries = shares and isinstance(tenant.plan, CostPlus)
-            if tenant.id in active or tenant.plan.minimum or tenant.commitment or corrections or carries:
-                made.invoices.append(desk.draft(tenant, month, shares, earlier.get(tenant.id), corrections=corrections))
+            agreed = tariff.terms_at(tenant, BillingMonth.of(tenant, month).end_ns - 1)
+            owed = tenant.id not in desk.known.gone and bool(agreed.plan.minimum or agreed.commitment)
+            shares, before = idle.get(tenant.id, ()), earlier.get(tenant.id)
+            carries = shares and isinstance(agreed.plan, CostPlus)
+            if tenant.id in active or owed or corrections or carries:
+                draft = desk.draft(tenant, month, shares, before, corrections=corrections)
+                check_tiling(draft, before, later.get(tenant.id))
+                made.invoices.append(draft)
         except (BillingError, NotConserved, LookupError) as error:
             made.blocks.append(_fault(Kind.DRAFT, tenant.id, month, str(error)))
     return made
@@ -226,7 +237,7 @@ def _remember_close(ledger: Ledger, closed: Closed, catalog: Catalog, now: datet
     status = PARTLY if closed.blocked and ("closed" not in {status for status, _ in before}) else "closed"
     if before == [(status, documents)]:
         return
-    start_ns, end_ns = month_window(month, catalog)
+    start_ns, end_ns = month_window(month, known_catalog(ledger, catalog, now).catalog)
     cost = ledger.read("attributed_cost_window", {"start_ns": start_ns, "end_ns": end_ns})[0]["cost_sum"]
     row = {"billing_month": month, "version": to_ns(now), "status": status, "closed_at": now, "documents": documents}
     row |= {"catalog_version": version(catalog), "cost": cost, "currency": catalog.prices.currency}

@@ -139,7 +139,7 @@ def test_what_stands_is_what_is_known_less_what_was_agreed(golden: Golden, oracl
     stands = {tenant: F(amount) for tenant, amount in golden.ledger.ask(asked).rows}
     given = {"clinic": F(0), "forge": F(oracle["disputed"]), "shop": F(0)}
     assert stands == {tenant: F(known) - given[tenant] for tenant, known in oracle["known"].items()}
-    desk = Desk(golden.ledger, golden.catalog, golden.november[0].cutoff)
+    desk = Desk.at(golden.ledger, golden.catalog, golden.november[0].cutoff)
     for invoice in golden.october:
         found = as_known(desk, invoice)
         assert (found.outcome, found.net) == ("none", found.nothing)

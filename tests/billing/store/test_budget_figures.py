@@ -73,7 +73,7 @@ def books(ledger: Ledger, budgeted: Catalog, traffic: Any, tmp_path: Path) -> Bo
 def terms(catalog: Catalog, tenant_id: str) -> Terms:
     tenant, engine = catalog.tenant(tenant_id), catalog.engine("cpu-0")
     assert tenant is not None
-    return Terms.on(engine, Decimal(1000), tenant.plan, tenant.time_zone, catalog.price_books)
+    return Terms.on(engine, Decimal(1000), tenant, catalog.price_books)
 
 
 def published(snapshot: LedgerSnapshot, tenant: str, emitter: str) -> Published:

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from catalog import tariff
 from catalog.durations import HOUR_NS, MINUTE_NS, SECOND_NS
-from catalog.model import CostPlus, GpuPrice, PerToken, Plan, PriceBook
+from catalog.model import CostPlus, GpuPrice, PerToken, Plan, PriceBook, Slo, Tenant
 from serving.policy import budgets
 from serving.policy.admission import Ask, QuotaRefusal
 from serving.policy.budgets import LATE_NS, Account, Published
@@ -33,7 +34,8 @@ NOON = at("2026-10-15T12:00")
 
 def terms(budget: str = "10", plan: Plan = BY_TOKEN) -> Terms:
     hours = (GpuPrice(gpu_type="demo", start=datetime(2026, 1, 1, tzinfo=UTC), per_hour=Decimal(3600)),)
-    return Terms(Decimal(budget), plan, "UTC", (PriceBook(version="v1", gpu_hours=hours),), "demo")
+    tenant = Tenant(id="acme", name="Acme", slo=Slo(p99_seconds=Decimal(1)), plan=plan)
+    return Terms(Decimal(budget), tenant, tariff.calendar(tenant), (PriceBook(version="v1", gpu_hours=hours),), "demo")
 
 
 def record(

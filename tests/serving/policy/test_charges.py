@@ -18,8 +18,9 @@ from billing.exact.periods import BillingMonth, to_ns
 from billing.exact.quantities import gpu_hours
 from billing.invoice.prices import book_as_of, gpu_price
 from billing.invoice.rating import revenue
+from catalog import tariff
 from catalog.durations import HOUR_NS, QUARTER_NS, SECOND_NS
-from catalog.model import CostPlus, GpuPrice, PerToken, Plan, PriceBook, Tenant
+from catalog.model import CostPlus, DatedTerms, GpuPrice, PerToken, Plan, PriceBook, Slo, Tenant
 from serving.policy.admission import Ask
 from serving.policy.charges import Terms, charge, hold
 from telemetry.usage import Slice, Status, UsageRecord
@@ -41,7 +42,15 @@ def book(version: str = "v1", price: str = "3600", **fields: Any) -> PriceBook:
 
 
 def terms(budget: str = "10", plan: Plan = BY_TOKEN, zone: str = "UTC", **fields: Any) -> Terms:
-    return Terms(Decimal(budget), plan, zone, **{"books": (book(),), "gpu_type": "demo", **fields})
+    tenant = Tenant(
+        id="acme",
+        name="Acme",
+        slo=Slo(p99_seconds=Decimal(1)),
+        plan=plan,
+        time_zone=zone,
+        terms=fields.pop("dated", ()),
+    )
+    return Terms(Decimal(budget), tenant, tariff.calendar(tenant), **{"books": (book(),), "gpu_type": "demo", **fields})
 
 
 def record(
@@ -54,6 +63,19 @@ def record(
 ) -> UsageRecord:
     made = UsageRecord("gw-1", seq, "r", "clinic", ended_ns, ended_ns, status, gpu_type="demo", gpu_count=2)
     return replace(made, output_tokens_computed=output, output_tokens_delivered=output, slices=slices, **fields)
+
+
+def test_an_attempt_is_charged_by_the_plan_of_its_end_and_a_month_of_two_zones_begins_once() -> None:
+    dearer = BY_TOKEN.model_copy(update={"output": Decimal(3_000_000)})
+    dated = (
+        DatedTerms.model_validate({"effective_from": "2026-10-15T12:00:00Z", "plan": dearer}),
+        DatedTerms.model_validate({"effective_from": "2026-10-20", "time_zone": "Asia/Kolkata"}),
+    )
+    by = terms(dated=dated)
+    assert charge(by, record(ended_ns=NOON - 1)) == {"2026-10": Fraction(1)}
+    assert charge(by, record(ended_ns=NOON)) == {"2026-10": Fraction(3)}
+    assert charge(by, record(ended_ns=at("2026-10-31T20:00"))) == {"2026-10": Fraction(3)}
+    assert charge(by, record(ended_ns=at("2026-11-30T20:00"))) == {"2026-12": Fraction(3)}
 
 
 def test_measured_time_is_charged_at_the_price_of_its_hour_with_the_margin() -> None:
