@@ -14,7 +14,7 @@ from billing.exact.amount import Amount
 from billing.exact.canonical import content_hash
 from billing.exact.money import minor_units, negated, round_currency, total
 from billing.invoice.invoice import Invoice, Party
-from billing.invoice.lines import Line, TaxGroup, sums
+from billing.invoice.lines import Line, TaxGroup, accounted, sums
 from billing.invoice.plans import ChargeKind
 from billing.invoice.prices import Exchange
 from catalog.model import TaxTreatment
@@ -118,6 +118,7 @@ class CreditNote:
         sums = {
             "net amount": (self.net, total(line.amount for line in self.lines)),
             "tax": (self.tax, total(group.amount for group in self.taxes)),
+            f"tax in {self.price_currency}": (self.tax_in_price_currency, accounted(self.tax, self.exchange)),
             "gross amount": (self.gross, total((self.net, self.tax))),
             "what remains": (
                 self.remaining_gross,

@@ -14,7 +14,7 @@ from billing.errors import InvoiceInvalid
 from billing.exact.canonical import content_hash
 from billing.exact.money import product, ratio, total
 from billing.exact.periods import BillingMonth
-from billing.invoice.lines import Line, TaxGroup, invoice_lines, sums, tax_groups
+from billing.invoice.lines import Line, TaxGroup, accounted, invoice_lines, sums, tax_groups
 from billing.invoice.plans import contract_of
 from billing.invoice.prices import Exchange, book_hash, exchange
 from billing.invoice.rating import AdapterCost, CostStatement, RatedTenant, StatusCost
@@ -170,6 +170,7 @@ class Invoice:
         sums = {
             "net amount": (self.net, total(line.amount for line in self.lines)),
             "tax": (self.tax, total(group.amount for group in self.taxes)),
+            f"tax in {self.price_currency}": (self.tax_in_price_currency, accounted(self.tax, self.exchange)),
             "gross amount": (self.gross, total((self.net, self.tax))),
             "amount due": (self.due, self.gross),
         }

@@ -104,8 +104,12 @@ def sums(amounts: Iterable[Decimal], taxes: Iterable[TaxGroup], currency: str, e
     """The sums of a document in `currency`: nothing is rounded that was not rounded before, but `accounted`."""
     net = Amount.sum(amounts, currency).rounded()
     tax = Amount.sum((group.amount for group in taxes), currency).rounded()
-    accounted = ratio(tax.value, exchange.rate, minor_units(exchange.base)) if exchange else None
-    return Sums(net.value, tax.value, (net + tax).value, accounted)
+    return Sums(net.value, tax.value, (net + tax).value, accounted(tax.value, exchange))
+
+
+def accounted(tax: Decimal, exchange: Exchange | None) -> Decimal | None:
+    """The tax as the seller accounts for it, in the currency of the price book; None where that is the document's."""
+    return ratio(tax, exchange.rate, minor_units(exchange.base)) if exchange else None
 
 
 def invoice_lines(

@@ -193,3 +193,94 @@ def test_two_different_months_are_not_compared(
     with pytest.raises(InvoiceInvalid, match="corrects no invoice in that currency"):
         draft(clinic, corrections=[cost_plus.lines[0]])
     assert cost_plus.cutoff == datetime(2026, 11, 3, 6, tzinfo=UTC)
+
+
+def base_month(draft: Invoice, cents: int, rate: str = "0.19", day: int = 1) -> Invoice:
+    """The draft as a month of one line, known some days after the original."""
+    template = replace(draft.lines[0], tax_rate=D(rate))
+    return with_lines(draft, [charge(ChargeKind.BASE, cents, template)], draft.cutoff + timedelta(days=day))
+
+
+def corrected(original: Invoice, known: Invoice, later: Sequence[Invoice], number: int, day: date) -> Invoice:
+    """The invoice that carries what raises the original to what is known."""
+    return issue_invoice(with_lines(known, correction_lines(difference(original, known, later))), "LL", number, day)
+
+
+def test_a_correction_is_taxed_as_its_month_was_and_not_as_today(per_token: Invoice) -> None:
+    original = issue_invoice(base_month(per_token, 10_000), "LL", 1, date(2026, 11, 4))
+    (line,) = correction_lines(difference(original, base_month(per_token, 12_500, rate="0.21")))
+    assert (line.amount, line.tax_rate, line.note) == (D("25.00"), D("0.19"), "2026-10, invoice LL-2026-0001")
+    template = replace(per_token.lines[0], tax_rate=D("0.21"))
+    lines = [charge(kind, cents, template) for kind, cents in ((ChargeKind.BASE, 10_000), (ChargeKind.LORA, 300))]
+    (new,) = correction_lines(difference(original, with_lines(per_token, lines)))
+    assert (new.amount, new.tax_rate, new.quantity, new.unit_price) == (D("3.00"), D("0.19"), D("3"), D(1))
+    assert new.corrects is not None
+    assert (new.corrects.line, new.corrects.item, new.corrects.number) == (None, ChargeKind.LORA, "LL-2026-0001")
+
+
+@pytest.mark.parametrize("days", [(1, 2), (1, 1)], ids=["by day", "of one day by number"])
+@pytest.mark.parametrize("turned", [False, True])
+def test_the_newest_correction_is_credited_first_however_they_are_given(
+    per_token: Invoice, turned: bool, days: tuple[int, int]
+) -> None:
+    original = issue_invoice(base_month(per_token, 10_000), "LL", 1, date(2026, 11, 4))
+    first = corrected(original, base_month(per_token, 12_000), [], 2, date(2026, 12, days[0]))
+    second = corrected(original, base_month(per_token, 15_000), [first], 3, date(2026, 12, days[1]))
+    later = [second, first] if turned else [first, second]
+    found = difference(original, base_month(per_token, 11_500), later)
+    notes = proposed_credit_notes(found, "usage_corrected")
+    assert [(note.invoice, note.net) for note in notes] == [("LL-2026-0003", D("30.00")), ("LL-2026-0002", D("5.00"))]
+    assert [stake.number for stake in found.changes[0].stakes] == ["LL-2026-0001", "LL-2026-0002", "LL-2026-0003"]
+    assert found.changes[0].standing.value == D("150.00")
+
+
+def test_a_correction_of_another_invoice_says_nothing_of_this_one(per_token: Invoice) -> None:
+    original = issue_invoice(base_month(per_token, 10_000), "LL", 1, date(2026, 11, 4))
+    other = issue_invoice(base_month(per_token, 10_000), "LL", 9, date(2026, 11, 4))
+    carrying = corrected(other, base_month(per_token, 12_000), [], 10, date(2026, 12, 1))
+    found = difference(original, base_month(per_token, 10_000), [carrying])
+    assert (found.outcome, [stake.number for stake in found.changes[0].stakes]) == ("none", ["LL-2026-0001"])
+    both = corrected(original, base_month(per_token, 12_000), [], 11, date(2026, 12, 1))
+    assert difference(original, base_month(per_token, 12_000), [carrying, both]).outcome == "none"
+
+
+def test_what_facts_took_off_may_be_charged_again_and_what_was_agreed_may_not(per_token: Invoice) -> None:
+    original = issue_invoice(base_month(per_token, 10_000), "LL", 1, date(2026, 11, 4))
+    (draft,) = proposed_credit_notes(difference(original, base_month(per_token, 8_000)), "usage_corrected", "recount")
+    fact = issue_credit_note(draft, "CN", 1, date(2026, 12, 1))
+    assert (fact.net, fact.agreed, fact.explanation, fact.lines[0].quantity) == (D("20.00"), False, "recount", D("20"))
+    gift = draft_credit_note(
+        original, spread(original, D("7.00"), [fact]), "goodwill", earlier=[fact], cutoff=original.cutoff
+    )
+    notes = [fact, issue_credit_note(gift, "CN", 2, date(2026, 12, 1))]
+    (change,) = difference(original, base_month(per_token, 10_000), [], notes).changes
+    (stake,) = change.stakes
+    assert (stake.credited.value, stake.agreed.value, stake.amount.value) == (D("27.00"), D("7.00"), D("73.00"))
+    assert (change.agreed.value, change.amount.value, change.quantity) == (D("7.00"), D("20.00"), None)
+    assert difference(original, base_month(per_token, 10_000), [], notes).net.value == D("20.00")
+    (only,) = difference(original, base_month(per_token, 11_000), [], [replace(notes[1], lines=gift.lines)]).changes
+    assert only.quantity == D("10")
+
+
+def test_an_agreed_credit_because_something_was_wrong_counts_against_what_facts_take_off_and_a_gift_does_not(
+    per_token: Invoice,
+) -> None:
+    original = issue_invoice(base_month(per_token, 10_000), "LL", 1, date(2026, 11, 4))
+    nets: dict[Reason, str] = {"dispute": "-20.00", "goodwill": "-30.00", "void": "-30.00", "duplicate": "-20.00"}
+    for reason, net in nets.items():
+        draft = draft_credit_note(original, spread(original, D("10.00"), []), reason, cutoff=original.cutoff)
+        note = issue_credit_note(draft, "CN", 1, date(2026, 12, 1))
+        assert difference(original, base_month(per_token, 7_000), [], [note]).net.value == D(net)
+    draft = draft_credit_note(original, spread(original, D("60.00"), []), "goodwill", cutoff=original.cutoff)
+    note = issue_credit_note(draft, "CN", 1, date(2026, 12, 1))
+    assert difference(original, base_month(per_token, 3_000), [], [note]).net.value == D("-40.00")
+
+
+def test_months_that_differ_in_tenant_month_currency_or_zone_are_not_compared(per_token: Invoice) -> None:
+    original = issue_invoice(base_month(per_token, 10_000), "LL", 1, date(2026, 11, 4))
+    for other in ({"tenant": "x"}, {"month": "2026-11"}, {"currency": "CHF"}, {"time_zone": "UTC"}):
+        with pytest.raises(InvoiceInvalid, match="not the same"):
+            difference(original, replace(base_month(per_token, 1), **other))  # type: ignore[arg-type]
+    for unissued in (replace(original, state="draft"), replace(original, number=None)):
+        with pytest.raises(InvoiceInvalid, match="it was not issued"):
+            difference(unissued, base_month(per_token, 1))

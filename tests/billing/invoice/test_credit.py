@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import FrozenInstanceError, fields, replace
 from datetime import date
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from billing.errors import CreditInvalid
-from billing.exact.money import total
+from billing.exact.money import round_currency, total
 from billing.invoice.credit import (
     Credited,
     CreditNote,
@@ -22,7 +23,8 @@ from billing.invoice.credit import (
     whole,
 )
 from billing.invoice.invoice import Invoice, issue_invoice
-from billing.invoice.lines import tax_groups
+from billing.invoice.lines import Line, tax_groups
+from billing.invoice.prices import Exchange
 
 D = Decimal
 DAY = date(2026, 11, 20)
@@ -44,6 +46,99 @@ def test_a_note_is_numbered_in_its_own_series_and_names_its_invoice(cost_plus: I
     assert note.remaining_gross == cost_plus.gross - D("23.80")
     with pytest.raises(FrozenInstanceError):
         note.gross = D(1)  # type: ignore[misc]
+
+
+def issued_with(invoice: Invoice, lines: list[Line], **said: Any) -> Invoice:
+    """The invoice issued anew with other lines, its sums made to agree."""
+    placed = tuple(replace(line, position=rank) for rank, line in enumerate(lines, start=1))
+    taxes = tax_groups(placed, invoice.currency)
+    net, tax = total(line.amount for line in placed), total(group.amount for group in taxes)
+    open_: dict[str, Any] = {"state": "draft", "number": None, "issued_on": None, "due_on": None, "content_hash": None}
+    sums: dict[str, Any] = {
+        "lines": placed,
+        "taxes": taxes,
+        "net": net,
+        "tax": tax,
+        "gross": net + tax,
+        "due": net + tax,
+    }
+    return issue_invoice(replace(invoice, **open_, **sums, **said), "LL", 1, date(2026, 11, 4))
+
+
+def test_a_note_says_of_its_invoice_what_that_says_of_itself(cost_plus: Invoice) -> None:
+    lines = [replace(line, gpu_type=gpu, note=note) for line, gpu, note in zip(
+        cost_plus.lines, ("h200", "h200", None, None, None), ("a", "5 % of cost", "b", None, None), strict=True)]  # fmt: skip
+    rate = Exchange("USD", "EUR", D("0.9"), date(2026, 10, 30), "ECB")
+    invoice = issued_with(
+        cost_plus, lines, purchase_order="PO-1", tax_note="taxed", price_currency="USD", exchange=rate
+    )
+    draft = draft_credit_note(
+        invoice, whole(invoice), "dispute", cutoff=invoice.cutoff, explanation="as agreed", ledger_hash="ab"
+    )
+    note = issue_credit_note(draft, "CN", 1, date(2026, 11, 4))
+    note.check()
+    same = {field.name for field in fields(CreditNote)} & {field.name for field in fields(Invoice)}
+    own = {"schema", "number", "lines", "tax_in_price_currency", "ledger_hash", "content_hash"}
+    assert {name: getattr(note, name) for name in same - own} == {name: getattr(invoice, name) for name in same - own}
+    assert (note.explanation, note.ledger_hash, note.agreed) == ("as agreed", "ab", False)
+    assert replace(note, ledger_hash=None).agreed
+    assert note.tax_in_price_currency == round_currency(invoice.tax / D("0.9"), "USD")
+    for rank, (line, theirs) in enumerate(zip(note.lines, invoice.lines, strict=True), start=1):
+        shared = ("position", "kind", "description", "amount", "quantity", "unit", "unit_price", "price_currency", "exchange_rate", "tax_rate")  # fmt: skip
+        assert [getattr(line, name) for name in shared] == [getattr(theirs, name) for name in shared]
+        assert (line.position, line.line, line.charged, line.credited_before) == (rank, rank, theirs.amount, D(0))
+    assert [line.note for line in note.lines] == ["a, h200", "h200", "b", None, None]
+
+
+def test_lines_are_those_that_are_credited_in_their_order_and_know_what_went_before(cost_plus: Invoice) -> None:
+    first = credit(cost_plus, {2: Credited(D("1.25")), 1: Credited(D(2)), 5: Credited(D(0))}, [])
+    second = credit(cost_plus, {1: Credited(D(3))}, [first], 2)
+    assert [(line.position, line.line, line.credited_before) for line in first.lines] == [(1, 1, D(0)), (2, 2, D(0))]
+    assert [(line.position, line.line, line.credited_before) for line in second.lines] == [(1, 1, D(2))]
+    assert (second.credited_gross, second.remaining_gross) == (
+        first.gross,
+        cost_plus.gross - first.gross - second.gross,
+    )
+    left = whole(cost_plus, [first, second])
+    assert {position: what.amount for position, what in left.items()} == {
+        1: cost_plus.lines[0].amount - 5, 2: cost_plus.lines[1].amount - D("1.25"),
+        3: cost_plus.lines[2].amount, 4: cost_plus.lines[3].amount, 5: cost_plus.lines[4].amount,
+    }  # fmt: skip
+    quantities = {position: what.quantity for position, what in left.items()}
+    assert quantities == {1: None, 2: None} | {n: cost_plus.lines[n - 1].quantity for n in (3, 4, 5)}
+
+
+def test_each_rate_gives_its_own_tax_back(cost_plus: Invoice) -> None:
+    rates = ("0.19", "0.07", "0", "0.07", "0.19")
+    amounts = ("100.00", "10.10", "5.00", "0.07", "3.33")
+    lines = [
+        replace(line, tax_rate=D(rate), quantity=D(a), unit_price=D(1), exact=D(a), amount=D(a))
+        for line, rate, a in zip(cost_plus.lines, rates, amounts, strict=True)
+    ]
+    invoice = issued_with(cost_plus, lines)
+    assert [(group.rate, group.base, group.amount) for group in invoice.taxes] == [
+        (D(0), D("5.00"), D("0.00")), (D("0.07"), D("10.17"), D("0.71")), (D("0.19"), D("103.33"), D("19.63")),
+    ]  # fmt: skip
+    first = credit(invoice, {2: Credited(D("10.10")), 5: Credited(D("1.00"))}, [])
+    assert [(group.rate, group.base, group.amount) for group in first.taxes] == [
+        (D("0.07"), D("10.10"), D("0.71")), (D("0.19"), D("1.00"), D("0.19")),
+    ]  # fmt: skip
+    assert (first.net, first.tax, first.gross) == (D("11.10"), D("0.90"), D("12.00"))
+    rest = credit(invoice, whole(invoice, [first]), [first], 2)
+    assert [(group.rate, group.amount) for group in rest.taxes] == [
+        (D(0), D("0.00")), (D("0.07"), D("0.00")), (D("0.19"), D("19.44")),
+    ]  # fmt: skip
+    assert rest.remaining_gross == 0
+
+
+def test_notes_take_off_no_more_tax_and_gross_than_was_charged(cost_plus: Invoice) -> None:
+    note = credit(cost_plus, whole(cost_plus), [])
+    check_credited(cost_plus, [note])
+    for name in ("net", "tax", "gross"):
+        limit = getattr(cost_plus, name)
+        with pytest.raises(CreditInvalid, match=f"its {name} amount is {limit}, {limit + D('0.01')} would be credited"):
+            more: dict[str, Any] = {name: limit + D("0.01")}
+            check_credited(cost_plus, [replace(note, lines=(), **more)])
 
 
 # public report getlago/lago-api#2643: tax of credit notes line by line exceeded the tax of the invoice by a cent
@@ -101,8 +196,10 @@ def test_more_than_was_charged_is_refused_per_line_and_in_sum(cost_plus: Invoice
     charging = {line.position: Credited(line.amount) for line in cost_plus.lines if line.amount > 0}
     with pytest.raises(CreditInvalid, match=r"its net amount is 179\.46, 209\.86 would be credited"):
         credit(cost_plus, charging, [])
-    with pytest.raises(CreditInvalid, match=r"179\.46 net is left"):
-        spread(cost_plus, D("179.47"), [])
+    for asked in ("179.47", "0", "-1"):
+        with pytest.raises(CreditInvalid, match=rf"could not credit {asked} of .*: 179\.46 net is left"):
+            spread(cost_plus, D(asked), [])
+    assert total(part.amount for part in spread(cost_plus, cost_plus.net, []).values()) == cost_plus.net
     first = credit(cost_plus, whole(cost_plus), [])
     with pytest.raises(CreditInvalid, match=r"0\.00 net is left"):
         spread(cost_plus, D("0.01"), [first])
@@ -125,14 +222,21 @@ def test_what_is_no_credit_is_refused(cost_plus: Invoice, lines: dict[int, Credi
 def test_a_draft_cannot_be_credited_nor_a_note_be_issued_twice_or_before_its_invoice(
     cost_plus: Invoice, per_token: Invoice
 ) -> None:
-    with pytest.raises(CreditInvalid, match="only an issued invoice"):
-        credit(per_token, {1: Credited(D(1))}, [])
+    for unissued in (
+        per_token, replace(cost_plus, state="draft"), replace(cost_plus, number=None),
+        replace(cost_plus, issued_on=None), replace(cost_plus, content_hash=None),
+    ):  # fmt: skip
+        with pytest.raises(CreditInvalid, match="only an issued invoice"):
+            credit(unissued, {1: Credited(D(1))}, [])
     note = credit(cost_plus, spread(cost_plus, D(1)), [])
     with pytest.raises(CreditInvalid, match="it is issued already"):
         issue_credit_note(note, "CN", 2, DAY)
     draft = replace(note, state="draft", number=None, issued_on=None, content_hash=None)
     with pytest.raises(CreditInvalid, match="the invoice is of 2026-11-04"):
         issue_credit_note(draft, "CN", 2, date(2026, 11, 3))
+    with pytest.raises(CreditInvalid, match=r"\(draft\) on LL-2026-0007 as 0 on .*numbers start at 1"):
+        issue_credit_note(draft, "CN", 0, DAY)
+    assert issue_credit_note(draft, "CN", 1, date(2026, 11, 4)).issued_on == cost_plus.issued_on
 
 
 def test_a_changed_note_and_one_of_another_invoice_are_found_out(cost_plus: Invoice) -> None:
@@ -141,5 +245,20 @@ def test_a_changed_note_and_one_of_another_invoice_are_found_out(cost_plus: Invo
         replace(note, explanation="more").check()
     with pytest.raises(CreditInvalid, match="gross amount is"):
         replace(note, gross=D(2)).check()
+    note.check()
+    with pytest.raises(CreditInvalid, match=r"tax in EUR is 0\.19, its parts come to None"):
+        replace(note, tax_in_price_currency=D("0.19")).check()
+    wrong: list[dict[str, Any]] = [{"net": D(2)}, {"tax": D(2)}, {"remaining_gross": D(2)}]
+    for change in wrong:
+        with pytest.raises(CreditInvalid, match=r"could not accept credit note CN-2026-0001: .* its parts come to"):
+            replace(note, **change).check()
+    half: list[dict[str, Any]] = [{"number": None}, {"issued_on": None}, {"content_hash": None}, {"state": "draft"}]
+    for gone in half:
+        with pytest.raises(CreditInvalid, match="belong to issued credit notes"):
+            replace(note, **gone).check()
+    with pytest.raises(CreditInvalid, match="refers to another document"):
+        credit(cost_plus, {3: Credited(D(-1))}, [replace(note, invoice_hash="0" * 64)])
+    with pytest.raises(CreditInvalid, match="credit note CN-2026-0001 refers to another document"):
+        check_credited(cost_plus, [replace(note, invoice="LL-2026-0008")])
     with pytest.raises(CreditInvalid, match="refers to another document"):
         check_credited(cost_plus, [replace(note, invoice_hash="0" * 64)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, replace
-from datetime import date
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -12,9 +12,10 @@ import pytest
 
 from billing.cost.facts import NotConserved
 from billing.errors import InvoiceInvalid
-from billing.exact.money import total
+from billing.exact.money import round_places, total
 from billing.exact.periods import BillingMonth
-from billing.invoice.invoice import Invoice, Reconciliation, draft_invoice, issue_invoice
+from billing.invoice.invoice import Invoice, Party, Reconciliation, draft_invoice, issue_invoice
+from billing.invoice.prices import Exchange
 from billing.invoice.rating import rate_tenant
 from catalog.model import PriceBook, Seller, Tenant
 
@@ -53,6 +54,11 @@ def test_issuing_changes_nothing_but_number_dates_and_hash(draft: Callable[..., 
         ({"net": D("1.00")}, "net amount is 1.00, its parts sum to"),
         ({"gross": D("1.00"), "due": D("1.00")}, "gross amount is 1.00"),
         ({"due": D("0.00")}, "amount due is 0.00"),
+        ({"tax": D("34.11"), "gross": D("213.57"), "due": D("213.57")}, "tax is 34.11, its parts sum to 34.10"),
+        ({"tax_in_price_currency": D("34.10")}, r"tax in EUR is 34\.10, its parts sum to None"),
+        ({"issued_on": None}, "belong to issued invoices"),
+        ({"due_on": None}, "belong to issued invoices"),
+        ({"content_hash": None}, "belong to issued invoices"),
         ({"notes": ()}, "changed after issue"),
         ({"number": "LL-2026-0008"}, "changed after issue"),
         ({"number": None}, "belong to issued invoices"),
@@ -63,6 +69,69 @@ def test_a_changed_invoice_is_found_out(cost_plus: Invoice, change: dict[str, ob
     cost_plus.check()
     with pytest.raises(InvoiceInvalid, match=says):
         replace(cost_plus, **change).check()  # type: ignore[arg-type]
+
+
+def test_tax_groups_follow_from_the_lines_and_tax_abroad_from_its_rate(
+    draft: Callable[..., Invoice], clinic: Tenant
+) -> None:
+    invoice = draft(clinic)
+    (group,) = invoice.taxes
+    zero = replace(group, rate=D(0), base=D(0), amount=D(0))
+    for groups in ((group, zero), (replace(group, base=group.base + 1),), (replace(group, rate=D("0.2")),)):
+        with pytest.raises(InvoiceInvalid, match="tax groups do not follow from its lines"):
+            replace(invoice, taxes=groups).check()
+    rate = Exchange("USD", "EUR", D("0.9"), date(2026, 10, 30), "ECB")
+    abroad = replace(invoice, price_currency="USD", exchange=rate, tax_in_price_currency=D("37.89"))
+    abroad.check()
+    with pytest.raises(InvoiceInvalid, match=r"tax in USD is 34\.10, its parts sum to 37\.89"):
+        replace(abroad, tax_in_price_currency=D("34.10")).check()
+
+
+def test_an_invoice_can_be_issued_on_the_last_day_of_its_month_and_is_due_so_many_days_later(
+    per_token: Invoice,
+) -> None:
+    issued = issue_invoice(per_token, "LL", 1, date(2026, 10, 31))
+    assert (issued.number, issued.issued_on, issued.due_on) == ("LL-2026-0001", date(2026, 10, 31), date(2026, 11, 30))
+    issued.check()
+
+
+def test_the_heading_says_whose_month_it_is(
+    cost_plus: Invoice, clinic: Tenant, seller: Seller, book: PriceBook
+) -> None:
+    assert (cost_plus.seller, cost_plus.buyer) == (
+        Party(seller.name, seller.address, seller.tax_id, seller.email, seller.iban),
+        Party(clinic.name, clinic.address, clinic.tax_id),
+    )
+    assert (cost_plus.tenant, cost_plus.month, cost_plus.time_zone) == ("clinic", "2026-10", "Europe/Berlin")
+    assert (cost_plus.start, cost_plus.end) == (
+        datetime(2026, 9, 30, 22, tzinfo=UTC), datetime(2026, 10, 31, 23, tzinfo=UTC),
+    )  # fmt: skip
+    assert (cost_plus.first_day, cost_plus.last_day) == (date(2026, 10, 1), date(2026, 10, 31))
+    assert (cost_plus.currency, cost_plus.price_currency, cost_plus.exchange) == ("EUR", "EUR", None)
+    assert (cost_plus.price_book, cost_plus.price_note, cost_plus.method) == (book.version, book.note, "engine-step/1")
+    assert (cost_plus.profiles, cost_plus.cutoff) == (("0123456789ab",), datetime(2026, 11, 3, 6, tzinfo=UTC))
+    assert (cost_plus.tax_treatment, cost_plus.tax_note, cost_plus.purchase_order) == ("standard", None, None)
+    cost, tokens = cost_plus.statement.measured.cost, cost_plus.output_tokens
+    assert cost_plus.unit_cost == round_places(cost * 1_000_000 / tokens, 6)
+    assert cost_plus.unit_price == round_places(cost_plus.net * 1_000_000 / tokens, 6)
+    assert cost_plus.lora_share == round_places(cost_plus.statement.t_a.cost / cost, 4)
+
+
+@pytest.mark.parametrize(
+    ("tenant", "said"),
+    [
+        ({}, None),
+        ({"tax_rate": D(0)}, "No tax is charged on this invoice."),
+        ({"tax_rate": D(0), "tax_treatment": "exempt"}, "Exempt from tax."),
+        ({"tax_rate": D(0), "tax_treatment": "exempt", "tax_note": "Paragraph 4"}, "Paragraph 4"),
+    ],
+)
+def test_why_no_tax_is_charged_is_said(
+    draft: Callable[..., Invoice], clinic: Tenant, tenant: dict[str, object], said: str | None
+) -> None:
+    invoice = draft(clinic.model_copy(update=tenant))
+    assert invoice.tax_note == said
+    assert (said in invoice.notes) is (said is not None)
 
 
 def test_an_invoice_is_issued_once_and_only_for_a_month_that_is_over(cost_plus: Invoice, per_token: Invoice) -> None:
