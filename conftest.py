@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Generator
 
 import pytest
@@ -24,3 +25,14 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         report.outcome = "failed"
         report.longrepr = f"{item.nodeid} was skipped, but tools are required here: {report.longrepr}"
     return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """End with what this run did not judge and why; where tools are required the list is empty."""
+    skipped = [report.longrepr for report in terminalreporter.stats.get("skipped", [])]
+    reasons = Counter(str(why[-1] if isinstance(why, tuple) else why).removeprefix("Skipped: ") for why in skipped)
+    terminalreporter.section("not run, because")
+    for reason, tests in reasons.most_common():
+        terminalreporter.write_line(f"{tests:4} {reason}")
+    if not reasons:
+        terminalreporter.write_line("nothing: every test that was chosen ran")

@@ -125,13 +125,14 @@ def _minute(engine: str, at: int, parts: Sequence[int], down_ns: int, causes: Ma
 MINUTES: Final = [
     _minute("e1", 0, (1000, 70, 8, 15, 300, 2), 40, {"loop": 9, "stall": 6}, steps=5, predicted_ns=900),
     _minute("e1", 60, (520, 0, 0, 21, 600, 0), 0, {"loop": 21}, steps=4, predicted_ns=500),
+    _minute("e2", 0, (10, 5, 4, 12, 20, 3), 6, {"loop": 5, "stall": 7}, steps=1, predicted_ns=10, gpu_type="l4", gpu_count=1),
     _minute(
         "e2", 2700, (44, 0, 1, 3, 5000, 9), 90, {"empty_step": 3}, steps=2, predicted_ns=0, gpu_type="l4", gpu_count=1
     ),
     _minute("e1", 3600, (85, 4, 0, 1, 7, 0), 0, {"stall": 1}, steps=1, predicted_ns=80),
     _minute("e1", -60, (8, 0, 0, 2, 9, 1), 5, {"loop": 2}),
     _minute("e2", 3660, (6, 0, 0, 0, 3, 0), 1, {}, gpu_type="l4", gpu_count=1),
-]
+]  # fmt: skip
 _MINUTES_BEFORE: Final = [{**MINUTES[0], "version": 4, "down_ns": 77777}]
 
 

@@ -1,17 +1,16 @@
-"""Each board as Grafana will load it: valid by Grafana's own schemas, laid out, and agreeing with the alerts."""
+"""Each board as Grafana will load it: valid by Grafana's own models, laid out, and agreeing with the alerts."""
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 from decimal import Decimal
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from jsonschema import Draft7Validator
 
 from alerts.generate import GENERATED as ALERTS
 from alerts.links import BOARDS
@@ -22,36 +21,14 @@ from dashboards.model import Prom, queries_of
 from dashboards.panels import CLICKHOUSE, PROMETHEUS
 from dashboards.sql_files import sql_queries
 
-SCHEMAS = Path(__file__).parents[3] / "shared" / "schemas" / "grafana"
-needs_schemas = pytest.mark.skipif(
-    not SCHEMAS.is_dir(),
-    reason=f"Grafana's JSON schemas are absent: they belong in {SCHEMAS.parent.name}/grafana beside the repository",
+needs_models = pytest.mark.skipif(
+    importlib.util.find_spec("grafana_foundation_sdk") is None,
+    reason="grafana-foundation-sdk is not installed: make setup",
 )
 ALL = {board["uid"]: board for board in boards()}
 PANELS = [(uid, panel) for uid, board in ALL.items() for panel in board["panels"]]
 _FLEET = DEFAULT.fleet
 UNITS = {"s", "ms", "bytes", "percentunit", "none", "short", "reqps"}
-CLICKHOUSE_TARGET = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["refId", "datasource", "editorType", "format", "rawSql"],
-    "properties": {
-        "refId": {"type": "string", "pattern": "^[A-Z]$"},
-        "datasource": {"const": CLICKHOUSE},
-        "editorType": {"const": "sql"},
-        "format": {"enum": [0, 1, 2, 3]},
-        "rawSql": {"type": "string", "minLength": 1},
-    },
-}
-
-
-def _schema(name: str, definition: str) -> Draft7Validator:
-    schema = json.loads((SCHEMAS / f"{name}.jsonschema.json").read_text())
-    return Draft7Validator({**schema, "$ref": f"#/definitions/{definition}"})
-
-
-def _problems(validator: Draft7Validator, value: Any) -> list[str]:
-    return [f"{list(error.absolute_path)}: {error.message[:200]}" for error in validator.iter_errors(value)]
 
 
 def _steps(panel: dict[str, Any]) -> list[float]:
@@ -66,35 +43,50 @@ def _panel(uid: str, title: str) -> dict[str, Any]:
     return found
 
 
-@needs_schemas
+@needs_models
 @pytest.mark.parametrize("uid", ALL)
-def test_a_board_is_valid_by_grafanas_strict_schema(uid: str) -> None:
-    assert _problems(_schema("dashboard", "Dashboard"), ALL[uid]) == []
+def test_a_board_is_what_grafanas_own_models_hold(uid: str) -> None:
+    from tests.dashboards.grafana_models import faults
+
+    assert faults(ALL[uid]) == []
 
 
-@needs_schemas
-@pytest.mark.parametrize(
-    ("uid", "panel"), PANELS, ids=lambda value: value if isinstance(value, str) else str(value["id"])
-)
-def test_a_panels_options_and_targets_are_valid_by_the_schema_of_their_type(uid: str, panel: dict[str, Any]) -> None:
-    assert _problems(_schema(panel["type"], "Options"), panel["options"]) == []
-    custom = {"timeseries": "GraphFieldConfig", "table": "TableFieldOptions"}.get(panel["type"])
-    if custom:
-        assert _problems(_schema(panel["type"], custom), panel["fieldConfig"]["defaults"]["custom"]) == []
-    for target in panel.get("targets", []):
-        sql = target["datasource"] == CLICKHOUSE
-        validator = Draft7Validator(CLICKHOUSE_TARGET) if sql else _schema("prometheus", "Dataquery")
-        assert _problems(validator, target) == []
+@needs_models
+def test_the_models_find_what_is_unknown_missing_or_of_another_type() -> None:
+    from tests.dashboards.grafana_models import faults
+
+    board = json.loads(json.dumps(ALL["loraledger-fleet"]))
+    panel = board["panels"][0]
+    board["rows"] = []
+    panel["options"]["graphMode"] = "bars"
+    panel["fieldConfig"]["defaults"]["decimal"] = 1
+    panel["targets"][0]["expr"] = 7
+    del panel["options"]["textMode"]
+    found = "\n".join(faults(board))
+    for fault in (
+        ".rows is unknown",
+        "graph_mode is 'bars'",
+        ".defaults.decimal is unknown",
+        ".expr is 7",
+        "textMode is missing",
+    ):
+        assert fault in found
 
 
-@needs_schemas
+def test_a_clickhouse_query_has_what_its_plugin_reads_and_nothing_else() -> None:
+    found = [target for _, panel in PANELS for target in panel.get("targets", []) if target["datasource"] == CLICKHOUSE]
+    assert len(found) == len(sql_queries()) - 1
+    for target in found:
+        assert target.keys() == {"refId", "datasource", "editorType", "format", "rawSql"}
+        assert (target["editorType"], target["format"] in range(4)) == ("sql", True)
+        assert re.fullmatch("[A-Z]", target["refId"])
+
+
+@needs_models
 def test_units_are_grafanas_own() -> None:
-    known = {
-        value
-        for definition in json.loads((SCHEMAS / "units.jsonschema.json").read_text())["definitions"].values()
-        for value in definition.get("enum", [definition.get("const")])
-    }
-    assert known >= UNITS
+    from grafana_foundation_sdk.models import units
+
+    assert {value for value in vars(units).values() if isinstance(value, str)} >= UNITS
 
 
 @pytest.mark.parametrize("uid", ALL)
