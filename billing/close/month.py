@@ -94,7 +94,7 @@ def series_fault(newest: Iterable[tuple[str, str]], kind: str, series: str, year
             before = its, number
     if before is None or before[0] == series:
         return None
-    return f"documents of {year} are numbered up to {before[1]}, series {series} would begin a second time; keep {before[0]} until the year is over"
+    return f"documents of {year} are numbered up to {before[1]}, series {series} would be a second one; keep {before[0]} until the year is over"
 
 
 def numbered(drafts: Iterable[Invoice], series: str, first: int, issued_on: date) -> list[Invoice]:

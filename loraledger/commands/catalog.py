@@ -27,7 +27,8 @@ def check(
     against_ledger: Annotated[
         bool,
         typer.Option(
-            "--against-ledger", help="Refuse dates that would change what the ledger already knows of the past."
+            "--against-ledger",
+            help="Refuse dates that would change what the ledger already knows of the past, and number series that contradict its numbers.",
         ),
     ] = False,
     home: Home = None,
@@ -42,7 +43,8 @@ def check(
     catalog = load(file)
     found = list(_flag_problems(catalog))
     if against_ledger:
-        found += _edits(open_books(home, file, dsn))
+        books = open_books(home, file, dsn)
+        found += [*_edits(books), *_series(books)]
     if found:
         raise CatalogInvalid(str(file), found)
     facts: dict[str, Any] = {
@@ -70,6 +72,20 @@ def _edits(books: Books) -> Iterator[str]:
     places = {tenant.id: i for i, tenant in enumerate(books.catalog.tenants)}
     for tenant, edits in books.edited().items():
         yield from (f"tenants[{places[tenant]}].terms: {edit}" for edit in edits)
+
+
+def _series(books: Books) -> Iterator[str]:
+    """What this year's documents, if they were issued now, would be refused for."""
+    from billing.invoice.credit import CreditNote
+    from billing.invoice.invoice import Invoice
+    from billing.store.invoice.issuing import numbering_fault
+
+    seller, year = books.catalog.seller, books.clock().year
+    with books.open() as ledger:
+        if fault := numbering_fault(ledger, Invoice, seller.number_series, year):
+            yield f"seller.number_series: {fault}"
+        if fault := numbering_fault(ledger, CreditNote, seller.credit_series, year):
+            yield f"seller.credit_series: {fault}"
 
 
 def _unshown(catalog: Catalog) -> list[str]:

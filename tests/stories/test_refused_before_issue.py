@@ -11,8 +11,9 @@ import pytest
 from billing.store.clickhouse import Ledger
 from billing.store.errors import SeriesInvalid
 from billing.store.invoice.credits import Agreed, issue_agreed
-from catalog.load import load
+from catalog.load import CatalogInvalid, load
 from loraledger.books import Books
+from loraledger.commands.catalog import check
 from tests.fakes.plain_books import catalog, plain, run, settings
 
 SERIES = "number_series: LL"
@@ -30,11 +31,13 @@ def test_a_year_has_one_series_and_a_series_one_kind_of_document(ns: Callable[..
     assert files(run(tmp_path, declared, "close", "2026-08")) == ["campus-LL-2026-0001.pdf"]
 
     for other, why in (
-        ("AB", "documents of 2026 are numbered up to LL-2026-0001, series AB would begin a second time; keep LL"),
-        ("LL-2026", "documents of 2026 are numbered up to LL-2026-0001, series LL-2026 would begin"),
+        ("AB", "documents of 2026 are numbered up to LL-2026-0001, series AB would be a second one; keep LL"),
+        ("LL-2026", "documents of 2026 are numbered up to LL-2026-0001, series LL-2026 would be a second one"),
     ):
         changed = catalog(tmp_path / "b.yaml", (SERIES, f"number_series: {other}"))
         assert f"could not issue anything: {why}" in run(tmp_path, changed, "close", "2026-09", code=3)
+        with pytest.raises(CatalogInvalid, match=f"seller.number_series: {why}"):
+            check(changed, against_ledger=True, home=tmp_path)
     swapped = catalog(tmp_path / "c.yaml", (SERIES, "number_series: AB\n  credit_series: LL"))
     books = Books(settings(tmp_path, swapped), load(swapped))
     with books.open() as ledger, pytest.raises(SeriesInvalid, match="numbers documents of another kind, LL-2026-0001"):

@@ -80,11 +80,16 @@ def issue(ledger: Ledger, make: Callable[[], Sequence[Document]], now: datetime)
 
 def free_number(ledger: Ledger, kind: type[Invoice | CreditNote], series: str, year: int) -> int:
     """The first free sequence number of a series and year; SeriesInvalid when documents of that kind cannot have it."""
-    newest = [(row["kind"], row["newest"]) for row in ledger.read("issued_series")]
-    if fault := series_fault(newest, _KINDS[kind], series, year):
+    if fault := numbering_fault(ledger, kind, series, year):
         raise SeriesInvalid(fault)
     taken = [row["number"] for row in ledger.read("issued_numbers", {"prefix": f"{series}-{year}-"})]
     return free_sequence(taken, series, year)
+
+
+def numbering_fault(ledger: Ledger, kind: type[Invoice | CreditNote], series: str, year: int) -> str | None:
+    """Why documents of that kind cannot be numbered so, given those that were; None when they can."""
+    newest = [(row["kind"], row["newest"]) for row in ledger.read("issued_series")]
+    return series_fault(newest, _KINDS[kind], series, year)
 
 
 def issued_invoices(ledger: Ledger, month: str = "", tenant: str = "") -> list[Issued]:
