@@ -136,8 +136,8 @@ def test_notes_take_off_no_more_tax_and_gross_than_was_charged(cost_plus: Invoic
     check_credited(cost_plus, [note])
     for name in ("net", "tax", "gross"):
         limit = getattr(cost_plus, name)
+        more: dict[str, Any] = {name: limit + D("0.01")}
         with pytest.raises(CreditInvalid, match=f"its {name} amount is {limit}, {limit + D('0.01')} would be credited"):
-            more: dict[str, Any] = {name: limit + D("0.01")}
             check_credited(cost_plus, [replace(note, lines=(), **more)])
 
 
