@@ -49,6 +49,7 @@ for command in (
     credit.credit,
     statement.statement,
     report.report,
+    report.close_report,
     generated.dashboards,
     generated.alerts,
 ):

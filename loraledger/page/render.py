@@ -29,6 +29,21 @@ class HtmlTable:
 
 def render(page: Page, names: Mapping[str, str], theme: Literal["light", "dark"] | None = None) -> str:
     """The whole page; `names` are the tenants' names by id. `theme` None follows the reader's setting."""
+    environment, css = templates()
+    return environment.get_template("page.html.j2").render(
+        page=page,
+        names=names,
+        theme=theme,
+        css=css,
+        shown=SHOWN,
+        charts=charts.drawn(page),
+        owner_colour=charts.OWNER_COLOUR,
+        tables={"promises": _promises(page), "terms": _terms(page), "cold": _cold(page)},
+    )
+
+
+def templates() -> tuple[Environment, Markup]:
+    """The pages' templates with the words they use as filters, and the style sheet."""
     environment = Environment(
         loader=PackageLoader("loraledger.page"),
         autoescape=True,
@@ -42,20 +57,11 @@ def render(page: Page, names: Mapping[str, str], theme: Literal["light", "dark"]
     ):  # fmt: skip
         environment.filters[word.__name__] = word
     assert environment.loader is not None
-    css = Markup(environment.loader.get_source(environment, "report.css")[0])
-    return environment.get_template("page.html.j2").render(
-        page=page,
-        names=names,
-        theme=theme,
-        css=css,
-        shown=SHOWN,
-        charts=charts.drawn(page),
-        owner_colour=charts.OWNER_COLOUR,
-        tables={"promises": _promises(page), "terms": _terms(page), "cold": _cold(page)},
-    )
+    return environment, Markup(environment.loader.get_source(environment, "report.css")[0])
 
 
-def _table(rows: Sequence[R], columns: Mapping[str, Callable[[R], str]], total: tuple[str, ...] = ()) -> HtmlTable:
+def table(rows: Sequence[R], columns: Mapping[str, Callable[[R], str]], total: tuple[str, ...] = ()) -> HtmlTable:
+    """A row each, by what each column says of it."""
     cells = tuple(tuple(cell(row) for cell in columns.values()) for row in rows)
     return HtmlTable(tuple(columns), cells, total)
 
@@ -77,7 +83,7 @@ def _promises(page: Page) -> HtmlTable:
         f"above {page.red} ×": lambda row: above(row, row.above_red),
         "verdict": lambda row: row.verdict,
     }
-    return _table(page.promises, columns)
+    return table(page.promises, columns)
 
 
 def _terms(page: Page) -> HtmlTable:
@@ -97,7 +103,7 @@ def _terms(page: Page) -> HtmlTable:
         "margin": lambda row: words.signed(row.margin),
     }
     total = tuple("" if name == "per 1M out" else cell(page.whole) for name, cell in columns.items())
-    return _table(page.money, columns, total)
+    return table(page.money, columns, total)
 
 
 def _cold(page: Page) -> HtmlTable:
@@ -111,4 +117,4 @@ def _cold(page: Page) -> HtmlTable:
         "engine time, median": lambda row: words.ms(row.engine_median_ms),
         "engine time, sum": lambda row: words.ms(row.engine_sum_ms),
     }
-    return _table(page.cold, columns)
+    return table(page.cold, columns)

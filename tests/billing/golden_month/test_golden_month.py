@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction as F
 from importlib.metadata import version
@@ -25,6 +26,7 @@ from billing.exact.quantities import GPU_HOUR_QUANTUM
 from billing.invoice.explain import explain_request
 from billing.invoice.invoice import Invoice
 from billing.invoice.plans import ChargeKind
+from billing.store.close_report import close_report
 from billing.store.finance import reconciliation
 from billing.store.focus import focus_file
 from billing.store.intake.quarantine import listed
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from tests.billing.golden_month.conftest import Golden
 
 HERE = Path(__file__).parent
+NEXT = datetime(2026, 12, 4, 6, tzinfo=UTC)
 MONTHS = ("2026-10", "2026-11")
 VALUES: dict[str, Any] = {
     EventName.OPENED: engine_time.Opened, EventName.WINDOW: engine_time.MeterWindow, EventName.LOAD: engine_time.AdapterLoad,
@@ -252,3 +255,41 @@ def test_pages_are_small_dated_and_bring_their_fonts(golden: Golden) -> None:
         inner = [part.get_object() for font in fonts for part in font["/DescendantFonts"]]
         assert inner
         assert all({"/FontFile2", "/FontFile3"} & part["/FontDescriptor"].keys() for part in inner), name
+
+
+def test_the_close_report_says_what_was_late_what_changed_and_who_is_gone(golden: Golden) -> None:
+    report = close_report(golden.ledger, "2026-11", golden.catalog, NEXT)
+    assert (report.status, report.last_month, report.changes, report.findings, report.waiting) == (
+        "closed",
+        "2026-10",
+        (),
+        (),
+        {},
+    )
+    assert {bill.number: bill.net for bill in report.bills} == {one.number: one.net for one in golden.november}
+    late = [(one.kind, one.invoice, one.number, str(one.amount)) for one in report.late]
+    assert late == [
+        ("correction", "LL-2026-0001", "LL-2026-0004", "0.88"),
+        ("correction", "LL-2026-0002", "LL-2026-0005", "0.35"),
+        ("correction", "LL-2026-0003", "LL-2026-0006", "1.68"),
+        ("credit_note", "LL-2026-0002", "CN-2026-0001", "3.66"),
+    ]
+    clinic, forge, _ = golden.catalog.tenants
+    dear = {"plan": clinic.plan.model_copy(update={"margin": Decimal("0.3")})}
+    price = golden.catalog.prices.gpu_hours[-1].model_copy(update={"per_hour": Decimal("1.15")})
+    book = {"gpu_hours": (*golden.catalog.prices.gpu_hours[:-1], price)}
+    other = {
+        "tenants": (clinic.model_copy(update=dear), forge),
+        "prices": golden.catalog.prices.model_copy(update=book),
+    }
+    next_month = close_report(golden.ledger, "2026-12", golden.catalog.model_copy(update=other), NEXT)
+    assert [(one.subject, one.term, one.before, one.after) for one in next_month.changes] == [
+        ("tenant clinic", "plan.margin", "0.25", "0.3"),
+        ("tenant shop", "", "was there", None),
+        ("price of golden-2026 l40s from 2026-01-01T00:00:00Z", "per hour", "1.1", "1.15"),
+    ]
+    assert (next_month.status, next_month.bills, next_month.late) == ("open", (), ()), "all that was late is settled"
+    gone = close_report(golden.ledger, "2026-11", golden.catalog.model_copy(update=other), NEXT).gone
+    assert [(one.tenant, one.requests, str(one.cost), one.number) for one in gone] == [
+        ("shop", 1, "0.672", "LL-2026-0006")
+    ]

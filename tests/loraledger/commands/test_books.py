@@ -61,6 +61,9 @@ def test_a_month_is_reconciled_right_after_ingest_and_closed_once_its_gap_is_tak
     assert (
         "no open gap has that id" in run(tmp_path, "close", "2026-10", "--accept-gap", "x", "--reason", "y", code=2)[1]
     )
+    asked, _ = run(tmp_path, "close-report", "2026-10")
+    assert (asked["status"], asked["waiting"]) == ("partly closed", {"clinic": [gap["id"]]})
+    assert ([bill["number"] for bill in asked["bills"]], asked["accepted"]) == ([None], [])
     accepting = ("close", "2026-10", "--accept-gap", gap["id"], "--reason", "one retry at the engine", "--by", "ada")
     closed, _ = run(tmp_path, *accepting)
     assert (closed["waiting"], closed["blocks"]) == ([], [])
@@ -71,6 +74,11 @@ def test_a_month_is_reconciled_right_after_ingest_and_closed_once_its_gap_is_tak
     assert (again["files"], again["blocks"], again["failures"]) == (closed["files"], [], [])
     assert Path(closed["files"][0]).read_bytes() == before, "what is missing is written again, the same bytes"
 
+    asked, _ = run(tmp_path, "close-report", "2026-10")
+    assert (asked["status"], asked["waiting"], asked["findings"]) == ("closed", {}, [])
+    assert [(one["gap"], one["accepted_by"]) for one in asked["accepted"]] == [(gap["id"], "ada")]
+    page = Path(said(tmp_path, "close-report", "2026-10")[0].strip())
+    assert (page.name, asked["hash"] in page.read_text()) == ("close-2026-10.html", True)
     (taken,) = run(tmp_path, "reconcile", "2026-10")[0]["accepted"]
     assert (taken["gap"], taken["reason"], taken["accepted_by"]) == (gap["id"], "one retry at the engine", "ada")
     ((row,), _) = run(
