@@ -26,6 +26,7 @@ from serving.engine.vllm_start import start_vllm
 from serving.errors import AdapterLoadFailed, EngineStartFailed
 from serving.metering.accounting import Measured
 from telemetry.engine_time import (
+    AdapterLeft,
     AdapterLoad,
     EngineCounters,
     EngineSession,
@@ -328,6 +329,9 @@ def test_stopped_in_order_it_leaves_no_process_and_every_nanosecond_has_an_owner
     assert len(by_cause[LoadCause.WARM]) == 1
     assert len(by_cause[LoadCause.REQUEST]) == 8, "seven more adapters, and one that was evicted"
     assert all(one.adapter_hash in {adapter.hash for adapter in adapters} for one in by_cause[LoadCause.REQUEST])
+    left = [value for value in world.values if isinstance(value, AdapterLeft)]
+    assert [one.seq for one in left] == list(range(len(left)))
+    assert {"adapter-6", "adapter-7"} <= {one.adapter for one in left}, [one.adapter for one in left]
     (reload,) = by_cause[LoadCause.RELOAD]
     assert (reload.adapter, reload.stalled) == ("adapter-0", ("gw-1:70",))
     assert sum(one.engine_ns for one in loads) == sum(ns for window in windows for ns in window.cold_ns.values())
