@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,9 @@ def test_a_month_is_closed_explained_and_credited(
     traffic.session(SessionEvent.STOPPED, t0 + 60 * S)
     traffic.write(tmp_path / "spool")
     assert run("ingest", "--json")[0] == 0
+    (tmp_path / "event.json").write_text(first.to_json())
+    code, priced = run("price", str(tmp_path / "event.json"), "--json")
+    assert (code, priced["tenant"], priced["unknown"]) == (0, "bank", [])
     (tmp_path / "bad.jsonl").write_text("not json\n" + traffic.lines[0] + "\n")
     assert run("close", month, "--grace-hours", "100000")[0] == 3
     assert run("invoice", "explain", month)[0] == 1
@@ -59,6 +63,15 @@ def test_a_month_is_closed_explained_and_credited(
 
     code, lines = run("invoice", "explain", number, "--json")
     assert (code, lines) == (0, drafted)
+    asked = sum(Decimal(share["amount"]) for line in lines for share in line["shares"])
+    assert abs(Decimal(priced["amount"]) - asked) <= Decimal("0.00001"), (
+        "an engine-hour is dealt in steps of 1e-12 hours"
+    )
+    shown = run("price", str(tmp_path / "event.json"), "--at", "2026-10-15T00:30:00+02:00")[1]
+    assert "2026-10 in Europe/Dublin" in shown
+    assert "cost_plus, margin 0.25" in shown
+    assert run("price", str(tmp_path / "event.json"), "--at", "yesterday")[0] == 2
+    assert run("price", pdf)[0] == 2
     assert {share["request"] for line in lines for share in line["shares"]} == {first.request_id}
     assert first.request_id in run("invoice", "explain", number, "--request", first.request_id)[1]
 
