@@ -337,3 +337,32 @@ def test_every_acknowledged_line_survives_a_kill(tmp_path: Path) -> None:
     assert found == list(range(len(found))), "in order, none twice"
     assert found[: len(acknowledged)] == acknowledged
     assert len(spool_files(tmp_path)) > 1
+
+
+def test_a_file_is_synced_with_its_directory_when_it_is_made_and_itself_when_it_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.fstat(fd).st_ino))
+    file = DiskFile(tmp_path / "spool-1.jsonl")
+    assert synced == [tmp_path.stat().st_ino]
+    file.write(b"line\n")
+    file.sync()
+    file.close()
+    assert synced == [tmp_path.stat().st_ino, (tmp_path / "spool-1.jsonl").stat().st_ino]
+
+
+def test_when_the_disk_refuses_whoever_waits_behind_is_told_at_once(spool: Spool, disk: Disk) -> None:
+    disk.free.clear()
+    first = spool.append("first")
+    wait_until(lambda: disk.syncs == 1)
+    behind = spool.append("behind")
+    spool.note("unawaited")
+    disk.can_sync = False
+    disk.room = 0
+    disk.free.set()
+    assert first.result(10) is None
+    assert refusal(behind).kept
+    disk.can_sync, disk.room = True, 1 << 40
+    wait_until(lambda: spool.lines == 3)
+    assert (spool.held_bytes, spool.dropped) == (0, 0)

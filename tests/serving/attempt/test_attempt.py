@@ -139,6 +139,11 @@ def test_of_a_reply_that_nobody_got_nothing_was_delivered(
     assert (facts.status, facts.error_type) == (aborted if undelivered else (Status.OK, None))
 
 
+def test_a_reply_of_which_no_client_was_said_to_leave_was_delivered(attempt: Attempt) -> None:
+    attempt.note_reply(200, REPLY)
+    assert (attempt.facts.http_status, attempt.facts.delivered) == (200, 4)
+
+
 def test_a_failure_stays_one_when_the_client_has_gone(attempt: Attempt) -> None:
     attempt.end(Status.SERVER_ERROR, ErrorType.OOM)
     attempt.note_client(0, True)

@@ -347,6 +347,33 @@ def test_a_stopped_gateway_has_closed_what_was_open(run_bench: Run, ask: Ask) ->
     run_bench(test)
 
 
+def test_a_gateway_that_stops_lets_what_is_open_end_within_its_grace(run_bench: Run, ask: Ask) -> None:
+    async def test(bench: Any) -> None:
+        bench.engine.switches.stepping.clear()
+        open_one = asyncio.create_task(bench.post(ask()))
+        async with asyncio.timeout(5):
+            while not bench.engine.seen:
+                await asyncio.sleep(0)
+        stopping = asyncio.create_task(bench.gateway.stop(10.0))
+        for _ in range(50):
+            await asyncio.sleep(0)
+        bench.engine.switches.stepping.set()
+        assert (await open_one).status_code == 200
+        await stopping
+        assert bench.records()[0].status is Status.OK
+
+    run_bench(test)
+
+
+@pytest.mark.parametrize("header", ["forwarded", "x-forwarded-for"])
+def test_whoever_comes_through_a_proxy_is_no_operator(header: str, run_bench: Run) -> None:
+    async def test(bench: Any) -> None:
+        assert (await bench.get("/metrics", None)).status_code == 200
+        assert (await bench.get("/metrics", None, **{header: "for=203.0.113.9"})).status_code == 404
+
+    run_bench(test)
+
+
 def test_an_engine_that_never_ends_is_given_up(run_bench: Run, ask: Ask) -> None:
     async def test(bench: Any) -> None:
         bench.engine.switches.stepping.clear()

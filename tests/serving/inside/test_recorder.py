@@ -212,3 +212,40 @@ def test_what_the_engine_holds_is_told_when_it_changes_and_not_too_often() -> No
     bench.now += HELD_EVERY_NS
     bench.recorder.holds(Occupancy(4, 100, ()), False)
     assert [event.kv_blocks_used for event in bench.sent if isinstance(event, Occupancy)] == [1, 3, 4]
+
+
+def test_a_request_that_nobody_wants_any_more_is_told_once_with_the_step_it_leaves_in() -> None:
+    bench = Bench()
+    bench.enter("a")
+    bench.enter("b")
+    bench.schedule()
+    bench.recorder.left("a", given_up=True)
+    del bench.live["a"]
+    bench.finish([])
+    bench.schedule()
+    bench.finish(["b"])
+    assert [(step.finished, step.aborted) for step in bench.steps_sent()] == [(("a",), ("a",)), (("b",), ())]
+
+
+def test_the_wall_clock_is_believed_where_two_readings_around_it_are_closest() -> None:
+    readings = iter([100, 190, 200, 210, 300, 390])
+    walls = iter([1_000, 2_000, 3_000])
+    sent: list[OutgoingMessage] = []
+    Recorder(sent.append, lambda: next(readings), lambda: next(walls)).hello("eng-1", "cpu-0")
+    assert sent == [Hello("eng-1", "cpu-0", 205, 2_000)]
+
+
+def test_a_mark_begins_no_earlier_than_the_one_before_it_ended() -> None:
+    bench = Bench()
+    bench.enter("a")
+    start = bench.now
+    bench.now += 50
+    bench.recorder.did(SystemCause.LOOP, start)
+    bench.now += 50
+    bench.recorder.did(SystemCause.LOOP, start)
+    bench.now += 50
+    bench.recorder.did(SystemCause.LOOP, bench.now - 20)
+    bench.schedule()
+    bench.finish(["a"])
+    marks = bench.steps_sent()[0].marks
+    assert [(mark.start_ns - start, mark.end_ns - start) for mark in marks] == [(0, 50), (50, 100), (130, 150)]
