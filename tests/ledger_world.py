@@ -5,11 +5,13 @@ No two figures could be taken for one another. It is written into the tables und
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
+from types import MappingProxyType
 from typing import Any, Final
 
 from billing.store.clickhouse import Ledger
@@ -55,7 +57,7 @@ def _tokens(given: int, cached: int, computed: int, delivered: int) -> Row:
     }
 
 
-USAGE: Final = [
+_ATTEMPTS: Final = [
     _usage("t1", "gw-1", 0, 10, "ok", took=2.5, adapter="x", engine="e1", **_tokens(100, 40, 13, 11), preemptions=1, queue_ns=7000,
            slices=((ns(START), 100, 20, 3, 50, 6),), method="engine-step/1", profile="p1", trace_id="a1"),
     _usage("t1", "gw-1", 1, -0.001, "ok", took=901, adapter="x", engine="e1", **_tokens(200, 0, 17, 17), queue_ns=9000,
@@ -69,8 +71,37 @@ USAGE: Final = [
     _usage("t1", "gw-2", 5, 96, "rejected", took=0.002),
     _usage("t3", "gw-3", 0, 3700, "ok", took=0.1),
     _usage("unauthenticated", "gw-1", 4, 500, "rejected", took=60, attempt=57),
+    # Ended in the hour though it arrived before, ended when the hour did, ended as it began; arrived too long ago to be looked up.
+    _usage("t3", "gw-0", 0, -80000, "ok", took=80100, engine="e1", **_tokens(5, 1, 2, 2), slices=((ns(START), 61, 0, 0, 0, 0),)),
+    _usage("t3", "gw-0", 1, -90000, "ok", took=90100, engine="e1", **_tokens(6, 1, 2, 2), slices=((ns(START), 62, 0, 0, 9, 0),)),
+    _usage("t3", "gw-0", 2, 3599, "ok", took=1, engine="e1", **_tokens(7, 1, 2, 2), slices=((ns(START) + 2700 * S, 63, 0, 0, 1, 2), (ns(START) + 3600 * S, 5, 0, 0, 2, 2))),
+    _usage("t3", "gw-0", 3, -5, "ok", took=5, engine="e1", **_tokens(8, 1, 2, 2), slices=((ns(START) - 900 * S, 64, 0, 0, 0, 0),)),
+    _usage("t3", "gw-0", 4, -86400, "ok", took=86500, engine="e1", **_tokens(9, 1, 2, 2), slices=((ns(START), 66, 0, 0, 3, 0),)),
+    _usage("t3", "gw-0", 5, 0, "ok", took=1, engine="e1", **_tokens(10, 1, 2, 2), slices=((ns(START) + 1800 * S, 67, 0, 0, 0, 4),)),
+    # It ran, and nobody counted its tokens; the others entered no engine's step, or were refused.
+    _usage("t3", "gw-3", 1, 200, "ok", took=1, engine="e1", input_tokens=3, slices=((ns(START), 65, 0, 0, 0, 0),)),
+    _usage("t3", "gw-3", 2, 1200, "ok", took=1, engine="e1", cached_tokens=1, output_tokens_delivered=4, slices=((ns(START), 68, 0, 0, 0, 0),)),
+    _usage("t3", "gw-3", 3, 2000, "ok", took=1, engine="e1", input_tokens=3, output_tokens_delivered=2, slices=((ns(START), 69, 0, 0, 0, 0),)),
+    _usage("t1", "gw-2", 6, 110, "rejected", took=0.1, engine="e1", adapter="x", measured=False),
+    _usage("t1", "gw-2", 7, 111, "bad_request", took=0.1, engine="e1", adapter="x", measured=False),
+    _usage("t1", "gw-2", 9, 113, "ok", took=0.1, adapter="x", measured=False),
+    _usage("t1", "gw-2", 8, 112, "ok", took=0.1, engine="e1", adapter="x"),
     _usage("t1", "gw-1", 5, 3600.001, "ok", took=1, adapter="x", engine="e1", **_tokens(1000, 900, 80, 80), slices=((ns(START) + 3600 * S, 5000, 600, 0, 0, 0),)),
 ]  # fmt: skip
+PROMISED: Final = [
+    *((0.001 * quick, "ok", None) for quick in range(1, 96)),
+    (0.0005, "ok", None), (1, "ok", None), (1.1, "ok", None), (1.3, "ok", None), (1.300001, "ok", None), (9, "ok", "client_slow"), (0.2, "timeout", "engine_timeout"),
+    (0.3, "server_error", "engine_error"), (1, "client_abort", "client_gone"), (1.2, "client_abort", "client_gone"), (5, "client_abort", "client_slow"),
+    (7, "rejected", "quota"), (7, "bad_request", None),
+]  # fmt: skip
+"""Seconds, status and error of the attempts of tenant t4, whose promise is a second."""
+USAGE: Final = [
+    *_ATTEMPTS,
+    *(
+        _usage("t4", "gw-4", seq, 2000 + seq, status, took=took, error_type=error)
+        for seq, (took, status, error) in enumerate(PROMISED)
+    ),
+]
 _USAGE_BEFORE: Final = [
     {**USAGE[0], "version": 4, "status": "lost", "input_tokens": 99999, "finished": None},
 ]
@@ -102,6 +133,7 @@ COST: Final = [
     _cost("t2 y e2 server_error", 3600, (77, 8, 0, 0, 0, 1, 31, 0, 0, 0), ("0.015625", "0.0078125", "0"), ("0.1640625", "0"), charged_to="provider"),
     _cost("t3 base e2 ok", 2700, (11, 0, 0, 0, 0, 1, 5, 0, 0, 0), ("0.001953125", "0", "0"), ("0.013671875", "0.75"), currency="USD"),
     _cost("t1 x e1 ok", -900, (7, 1, 0, 9, 2, 3, 12, 6, 4, 0), ("0.0009765625", "0", "0"), ("0.0068359375", "0.01"), billing_month="2026-09"),
+    _cost("t1 x e1 ok", -1800, (3, 0, 0, 0, 0, 1, 1, 0, 1, 0), ("0.000244140625", "0", "0"), ("0.001708984375", "0.03"), billing_month="2026-08"),
     _cost("t1 x e1 ok", 4500, (13, 5, 0, 1, 3, 4, 21, 2, 1000000, 0), ("0.00048828125", "0", "0"), ("0.00341796875", "0.02")),
 ]  # fmt: skip
 _COST_BEFORE: Final = [
@@ -186,6 +218,7 @@ LOADS: Final = [
     ),
     _load("x", 2, 61, 7_000_000, "request", read_ns=8_000_000),
     _load("x", 3, 62, 6_000_000, "warm", read_ns=500_000, activate_ns=200_000),
+    _load("z", 7, 0, 1_000_000, "warm"),
     _load("y", 4, 3600, 11_000_000, "warm", size_bytes=99),
     _load("y", 5, 3600.001, 12_000_000, "request"),
     _load("x", 6, -0.001, 13_000_000, "request"),
@@ -227,6 +260,8 @@ HELD: Final = [
     _held("unknown tenant", "t9", 50),
     _held("negative time", "t1", 40),
     _held("negative time", "t1", -40),
+    _held("early", "t1", 0),
+    _held("late", "t1", 3600),
     _held("torn", "", None, kind="line"),
 ]
 _RELEASED: Final = [
@@ -264,6 +299,45 @@ PRICES: Final = [
     for at, per_hour, book in ((600, "9.5", "v2"), (0, "7", "v1"))
 ]  # fmt: skip
 
+Shares = Sequence[tuple[str, str, str | None, int, int]]
+
+
+def _window(seq: int, engine: str, at: float, shares: Shares, cold: Mapping[str, int] = MappingProxyType({})) -> Row:
+    """A window of a meter: attempt, tenant, adapter, base and adapter nanoseconds of each share."""
+    names = ("attempt", "tenant", "adapter", "base_ns", "adapter_ns")
+    body = {
+        "engine": engine, "start_ns": ns(after(at)), "end_ns": ns(after(at)) + S, "cold_ns": dict(cold),
+        "shares": [dict(zip(names, share, strict=True)) for share in shares],
+    }  # fmt: skip
+    return {
+        "name": "loraledger.meter.window",
+        "emitter": "run-1",
+        "seq": seq,
+        "at": after(at),
+        "body": json.dumps(body),
+    }
+
+
+WINDOWS: Final = [
+    _window(0, "e1", 0, [("gw-1:0", "t1", "x@ab12", 100, 20), ("gw-1:1", "t1", "x@ab12", 400, 80)], {"x@ab12": 70}),
+    _window(
+        1,
+        "e1",
+        71,
+        [
+            ("gw-1:3", "t2", None, 900, 3),
+            ("gw-0:0", "t3", None, 61, 0),
+            ("gw-0:1", "t3", None, 62, 0),
+            ("gw-0:4", "t3", None, 66, 0),
+        ],
+    ),
+    _window(2, "e2", 85, [("gw-2:0", "t2", "y", 33, 4), ("gw-9:9", "t2", "y", 6, 1)], {"y@cd34": 9}),
+    _window(3, "e1", 899, [("gw-1:0", "t1", "x@ab12", 7, 1)], {"x@ab12": 5, "y@cd34": 11}),
+    _window(4, "e1", 900, [("gw-1:0", "t1", "x@ff99", 8, 2)], {"x@ff99": 6}),
+    _window(5, "e2", 3600, [("gw-2:1", "t2", "y", 77, 8)], {"y": 500}),
+    _window(6, "e1", -1, [("gw-1:1", "t1", "x@ab12", 55, 5)], {"x@ab12": 1000}),
+]
+
 _TABLES: Final[dict[str, tuple[list[Row], ...]]] = {
     "usage_versions": (_USAGE_BEFORE, USAGE),
     "tenant_cost_versions": (_COST_BEFORE, COST),
@@ -272,6 +346,7 @@ _TABLES: Final[dict[str, tuple[list[Row], ...]]] = {
     "cold_start_versions": (_LOADS_BEFORE, LOADS),
     "invoice_versions": (_INVOICES_BEFORE, INVOICES),
     "quarantine_versions": (HELD, _RELEASED),
+    "ledger_event_versions": (WINDOWS, WINDOWS[:1]),
     "ingested_file_versions": (_FILES_BEFORE, FILES),
     "tenants": (TENANTS,),
     "billing_period_versions": (PERIODS,),

@@ -5,4 +5,4 @@ SELECT
 FROM loraledger.cold_starts
 WHERE $__timeFilter(start)
 GROUP BY adapter, cause
-ORDER BY loads DESC
+ORDER BY loads DESC, adapter, cause

@@ -37,6 +37,7 @@ WHOLE: Final = {
     ],
     "figures, against a program that shares no code": [
         "alerts/boundaries",
+        "billing/store/query_figures",
         "dashboards/promql_figures",
         "dashboards/sql_figures",
     ],

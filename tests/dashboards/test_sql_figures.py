@@ -110,7 +110,7 @@ def _cold_starts() -> list[Row]:
             **{f"{phase}_p99_ms": None if value is None else value / 1e6 for phase, value in phases.items()},
             "largest_bytes": max(sizes, default=None), "stalled_attempts": sum(len(row["stalled"]) for row in part),
         })  # fmt: skip
-    return sorted(found, key=lambda row: (-row["loads"], row["adapter"]))
+    return sorted(found, key=lambda row: -row["loads"])
 
 
 def _reconciliation() -> list[Row]:
