@@ -8,6 +8,7 @@ from typing import Final
 
 from stdnum.eu import vat
 
+from catalog import tariff
 from catalog.fields import countries
 from catalog.model import (
     BaseRule,
@@ -49,7 +50,7 @@ def _adapters(catalog: Catalog) -> Iterable[str]:
 
 def _tenants(catalog: Catalog) -> Iterable[str]:
     for i, tenant in enumerate(catalog.tenants):
-        oddities = (*_money(tenant), *_party(tenant.address, tenant.tax_id), *_treatment(tenant, catalog.seller))
+        oddities = (*_money(tenant), *_party(tenant.address, tenant.tax_id), *_treatments(tenant, catalog.seller))
         yield from (f"tenants[{i}].{oddity}" for oddity in oddities)
 
 
@@ -71,6 +72,11 @@ def _party(address: tuple[str, ...], tax_id: str | None) -> Iterable[str]:
     prefix = {"GR": "EL"}.get(country, country)
     if _in_union(country) and tax_id is not None and tax_id.startswith(prefix) and not vat.is_valid(tax_id):
         yield f"tax_id: {tax_id!r} is not a VAT id as {country} issues them"
+
+
+def _treatments(tenant: Tenant, seller: Seller) -> Iterable[str]:
+    """Of all terms that the tenant has or will have, each oddity once."""
+    return dict.fromkeys(oddity for _, held, _ in tariff.standing(tenant) for oddity in _treatment(held, seller))
 
 
 def _treatment(tenant: Tenant, seller: Seller) -> Iterable[str]:

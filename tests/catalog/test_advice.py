@@ -50,6 +50,10 @@ DEFAULT = {"id": "tenant-default", "kind": "tenant_default"}
             {"tenants.3.tax_treatment": "reverse_charge"},
             ["tenants[3].tax_treatment: reverse_charge is for businesses in the European Union; services to one in IN"],
         ),
+        (
+            {"tenants.3.terms": [{"effective_from": "2026-11-01", "tax_treatment": "reverse_charge", "tax_id": "IN29"}]},
+            ["tenants[3].tax_treatment: reverse_charge is for businesses in the European Union; services to one in IN"],
+        ),
         ({"seller.address": ["Bahnhofstrasse 1", "CH"], "tenants.3.tax_treatment": "reverse_charge"}, []),
         ({"tenants.0.address": ["Lindenallee 4", "Berlin"]}, ["tenants[0].address: its last line is no ISO 3166"]),
         ({"tenants.0.adapters": ["icd10-coder"]}, ["adapters[1].name: 'clinic-tone' is granted to no tenant"]),

@@ -71,6 +71,7 @@ def documents(cost_plus: Invoice, per_token: Invoice, draft: Callable[..., Invoi
     plain = draft(clinic)
     dollars = {"exchange": RATE, "currency": "USD", "tax_in_price_currency": D("31.45")}
     converted = tuple(replace(line, exchange_rate=RATE.rate) for line in plain.lines)
+    abroad = issue(draft(clinic.model_copy(update=untaxed | {"tax_treatment": "export"})))
     foreign = issue(plain, **dollars, lines=converted)
     return [
         cost_plus,
@@ -91,6 +92,7 @@ def documents(cost_plus: Invoice, per_token: Invoice, draft: Callable[..., Invoi
         replace(cost_plus, seller=replace(cost_plus.seller, tax_id="143/219/48230")),
         foreign,
         *two_notes(foreign),
+        *two_notes(abroad),
     ]
 
 
