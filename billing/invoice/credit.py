@@ -168,7 +168,10 @@ def draft_credit_note(
 def _drafted(
     invoice: Invoice, lines: Sequence[CreditLine], before: Sequence[CreditNote], reason: Reason, cutoff: datetime
 ) -> CreditNote:
-    assert invoice.issued_on is not None
+    number, issued_on, content = invoice.number, invoice.issued_on, invoice.content_hash
+    assert number is not None
+    assert issued_on is not None
+    assert content is not None
     taxes = _taxes(invoice, lines, before)
     own = sums((line.amount for line in lines), taxes, invoice.currency, invoice.exchange)
     already = round_currency(total(note.gross for note in before), invoice.currency)
@@ -176,9 +179,9 @@ def _drafted(
         tenant=invoice.tenant,
         seller=invoice.seller,
         buyer=invoice.buyer,
-        invoice=invoice.number or "",
-        invoice_issued_on=invoice.issued_on,
-        invoice_hash=invoice.content_hash or "",
+        invoice=number,
+        invoice_issued_on=issued_on,
+        invoice_hash=content,
         purchase_order=invoice.purchase_order,
         tax_treatment=invoice.tax_treatment,
         tax_note=invoice.tax_note,

@@ -193,6 +193,9 @@ def test_more_than_was_charged_is_refused_per_line_and_in_sum(cost_plus: Invoice
         credit(cost_plus, {1: Credited(base + 1)}, [])
     with pytest.raises(CreditInvalid, match=r"line 3 charged -30\.40, 5 would be credited"):
         credit(cost_plus, {1: Credited(D(9)), 3: Credited(D(5))}, [])
+    with pytest.raises(CreditInvalid, match=r"line 1 charged 155\.79, -0\.50 would be credited"):
+        credit(cost_plus, {1: Credited(D("-0.50")), 2: Credited(D(9))}, [])
+    assert spread(cost_plus, D("0.01"), []) == {1: Credited(D("0.01"))}
     charging = {line.position: Credited(line.amount) for line in cost_plus.lines if line.amount > 0}
     with pytest.raises(CreditInvalid, match=r"its net amount is 179\.46, 209\.86 would be credited"):
         credit(cost_plus, charging, [])
