@@ -17,7 +17,7 @@ from billing.close.reconcile import Reconciliation
 from billing.documents.press import Press
 from billing.errors import BillingError
 from billing.exact.periods import BillingMonth, to_ns
-from billing.store.catalog_history import known_catalog, remember_catalog
+from billing.store.catalog_history import KnownCatalog, known_catalog, remember_catalog
 from billing.store.clickhouse import Ledger
 from billing.store.close.gaps import engine_gaps
 from billing.store.cost.derivations import behind, unseen
@@ -99,10 +99,14 @@ class Books:
         """What makes documents, with the operator's fonts."""
         return Press(self.settings.fonts)
 
+    def known(self) -> KnownCatalog:
+        """The catalog with every tenant that the ledger ever knew, and the terms of each as they held."""
+        with self.open() as ledger:
+            return known_catalog(ledger, self.catalog, self.clock())
+
     def edited(self) -> dict[str, tuple[PastEdited, ...]]:
         """By tenant, what the catalog says of the past against what the ledger knew then."""
-        with self.open() as ledger:
-            return dict(known_catalog(ledger, self.catalog, self.clock()).edited)
+        return dict(self.known().edited)
 
     def restate(self, month: str) -> list[str]:
         """Let what the catalog says of the past hold there, and derive the months before `month` again that it changes; checks
@@ -166,8 +170,7 @@ class Books:
 
     def _window(self, month: str) -> tuple[int, int]:
         """The month of every tenant that the ledger or the catalog knows, as time zones cut it then."""
-        with self.open() as ledger:
-            return month_window(month, known_catalog(ledger, self.catalog, self.clock()).catalog)
+        return month_window(month, self.known().catalog)
 
     def current_month(self) -> str:
         """The running billing month, UTC."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
 
 from billing.cost.facts import COLD, PROVIDER, ColdLoad, EngineMinute, NotConserved, TenantQuarter
 from billing.errors import EngineHourInvalid
+from billing.exact.canonical import SPARSE
 from billing.exact.money import allocate, deal, product, total
 from billing.exact.periods import hour_start, quarter_start
 from billing.exact.quantities import GPU_HOUR_QUANTUM, deal_gpu_hours, gpu_hours
@@ -181,16 +182,26 @@ def price_engine_hour(
 
 @dataclass(frozen=True, slots=True)
 class IdleTime:
-    """Idle GPU-hours of one GPU type at one price per GPU-hour: a whole month's, or one tenant's share of them."""
+    """Idle GPU-hours of one GPU type at one price per GPU-hour: a whole month's, or one tenant's share of them.
+
+    `policy` says how they were shared, in a month with several policies.
+    """
 
     gpu_type: str
     price: Decimal
     gpu_hours: Decimal
+    policy: IdlePolicy | None = field(default=None, metadata={SPARSE: True})
 
     @property
     def cost(self) -> Decimal:
         """`gpu_hours` x `price`, exact."""
         return product(self.gpu_hours, self.price)
+
+
+def idle_policy(idle: Iterable[IdleTime], gpu_type: str | None, gpu_hours: Decimal, only: IdlePolicy) -> IdlePolicy:
+    """How so many idle hours were shared: `only` in a month with one policy."""
+    parts = (part.policy for part in idle if (part.gpu_type, part.gpu_hours) == (gpu_type, gpu_hours))
+    return next((policy for policy in parts if policy is not None), only)
 
 
 def share_idle(

@@ -10,7 +10,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Final, NamedTuple
 
-from billing.cost.attribution import TenantCost
+from billing.cost.attribution import TenantCost, idle_policy
 from billing.cost.facts import COLD, QuarterKey, TenantQuarter
 from billing.errors import ExplanationInvalid
 from billing.exact.money import COST_QUANTUM, allocate, negated, product, total, trimmed
@@ -240,7 +240,7 @@ def _open(line: Line, dealt: _Dealt, before: Sequence[tuple[Line, Quantities]], 
     elif line.kind in TOKEN_KINDS:
         found = {owner: Decimal(count).scaleb(-6) for owner, count in dealt.tokens[line.kind, line.since].items()}
     elif line.kind is ChargeKind.IDLE:
-        by_time = invoice.idle_policy == "usage"
+        by_time = idle_policy(invoice.idle, line.gpu_type, line.quantity, invoice.idle_policy) == "usage"
         found = _split(line.quantity, dealt.measured if by_time else Counter[Owner](), MEMORY, GPU_HOUR_QUANTUM)
     elif line.kind is ChargeKind.MARGIN:
         found = {}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from typing import Any, Final, Literal
+from typing import Final, Literal, TypedDict
 
 from billing.cost.attribution import IdleTime
 from billing.cost.facts import NotConserved
@@ -15,6 +15,7 @@ from billing.exact.canonical import content_hash
 from billing.exact.money import product, ratio, total
 from billing.exact.periods import BillingMonth
 from billing.invoice.lines import Line, TaxGroup, accounted, invoice_lines, sums, tax_groups
+from billing.invoice.notes import notes, tax_legend
 from billing.invoice.plans import contract_of
 from billing.invoice.prices import Exchange, book_hash, exchange
 from billing.invoice.rating import AdapterCost, CostStatement, RatedTenant, StatusCost
@@ -185,10 +186,35 @@ class Invoice:
             )
 
 
-_AS_RATED: Final = (
-    "plan", "requests", "output_tokens", "statement", "idle_policy", "idle", "adapters", "statuses", "price_book_hash", "ledger_hash",
-)  # fmt: skip
-"""What an invoice shows as it was rated, under the same names."""
+class _AsItWas(TypedDict):
+    """What is shown as it was declared and rated: who bills whom, for which month, by which prices, for what."""
+
+    payment_days: int
+    tenant: str
+    seller: Party
+    buyer: Party
+    purchase_order: str | None
+    tax_treatment: TaxTreatment
+    tax_note: str | None
+    month: str
+    time_zone: str
+    start: datetime
+    end: datetime
+    first_day: date
+    last_day: date
+    price_currency: str
+    price_book: str
+    price_note: str | None
+    price_book_hash: str
+    plan: Literal["cost_plus", "per_token"]
+    requests: int
+    output_tokens: int
+    statement: CostStatement
+    idle_policy: IdlePolicy
+    idle: tuple[IdleTime, ...]
+    adapters: tuple[AdapterCost, ...]
+    statuses: tuple[StatusCost, ...]
+    ledger_hash: str
 
 
 def draft_invoice(
@@ -221,8 +247,7 @@ def draft_invoice(
     taxes = tax_groups(lines, currency)
     own = sums((line.amount for line in lines), taxes, currency, rate)
     invoice = Invoice(
-        **_heading(tenant, seller, month, book),
-        **{name: getattr(rated, name) for name in _AS_RATED},
+        **_as_it_was(rated, tenant, seller, month, book),
         currency=currency,
         exchange=rate,
         lines=lines,
@@ -240,7 +265,7 @@ def draft_invoice(
         method=method,
         profiles=tuple(sorted(set(profiles))),
         cutoff=cutoff,
-        notes=_notes(rated, tenant, rate, corrections),
+        notes=notes(rated, tenant, rate, corrections),
     )
     invoice.check()
     _check_size(invoice)
@@ -280,7 +305,7 @@ def _belong_together(
         raise InvoiceInvalid(f"could not compare {tenant.id}'s month with an invoice of {previous.tenant}")
 
 
-def _heading(tenant: Tenant, seller: Seller, month: BillingMonth, book: PriceBook) -> dict[str, Any]:
+def _as_it_was(rated: RatedTenant, tenant: Tenant, seller: Seller, month: BillingMonth, book: PriceBook) -> _AsItWas:
     return {
         "payment_days": seller.payment_days,
         "tenant": tenant.id,
@@ -288,7 +313,7 @@ def _heading(tenant: Tenant, seller: Seller, month: BillingMonth, book: PriceBoo
         "buyer": Party(tenant.name, tenant.address, tenant.tax_id),
         "purchase_order": tenant.purchase_order,
         "tax_treatment": tenant.tax_treatment,
-        "tax_note": _tax_legend(tenant) or None,
+        "tax_note": tax_legend(tenant) or None,
         "month": month.text,
         "time_zone": month.zone,
         "start": month.start,
@@ -298,6 +323,16 @@ def _heading(tenant: Tenant, seller: Seller, month: BillingMonth, book: PriceBoo
         "price_currency": book.currency,
         "price_book": book.version,
         "price_note": book.note,
+        "price_book_hash": rated.price_book_hash,
+        "plan": rated.plan,
+        "requests": rated.requests,
+        "output_tokens": rated.output_tokens,
+        "statement": rated.statement,
+        "idle_policy": rated.idle_policy,
+        "idle": rated.idle,
+        "adapters": rated.adapters,
+        "statuses": rated.statuses,
+        "ledger_hash": rated.ledger_hash,
     }
 
 
@@ -325,19 +360,6 @@ def issue_invoice(draft: Invoice, series: str, sequence: int, issued_on: date) -
     return replace(issued, content_hash=_hash(issued))
 
 
-def _tax_legend(tenant: Tenant) -> str:
-    """Why no tax is charged, in the words that the law asks for; empty where tax is."""
-    if tenant.tax_note:
-        return tenant.tax_note
-    legends = {
-        "standard": "" if tenant.tax_rate else "No tax is charged on this invoice.",
-        "reverse_charge": "Reverse charge: the customer owes the tax.",
-        "export": "Not taxable here: the customer is established outside the European Union.",
-        "exempt": "Exempt from tax.",
-    }
-    return legends[tenant.tax_treatment]
-
-
 def _hash(invoice: Invoice) -> str:
     return content_hash(replace(invoice, content_hash=None))
 
@@ -359,28 +381,3 @@ def _placed(corrections: Sequence[Line], tenant: Tenant, currency: str, after: i
                 f"could not draft an invoice for {tenant.id} in {currency}: line {line.description!r} corrects no invoice in that currency"
             )
     return [replace(line, position=after + rank) for rank, line in enumerate(corrections, start=1)]
-
-
-def _notes(rated: RatedTenant, tenant: Tenant, rate: Exchange | None, corrections: Sequence[Line]) -> tuple[str, ...]:
-    idle = {
-        "provider": "Idle GPU time is carried by the provider and is not charged.",
-        "usage": "Idle GPU time of the UTC month is shared among customers by measured time.",
-        "residency": "Idle GPU time of the UTC month is shared among customers by the adapter memory they hold.",
-    }[rated.idle_policy]
-    unpaid = [status.status for status in rated.statuses if status.payer == "provider"]
-    notes = [
-        "Each line is quantity × unit price, rounded once, half up; tax is computed per rate on the sum of the rounded lines.",
-        "T_kv is an estimate: the GPU time that would have been spent with prefix caching off. It is added to T_B and T_A and taken off again, so it never changes the sum.",
-        idle if rated.plan == "cost_plus" else "Token prices include GPU time; the cost statement is for information.",
-        "Not charged by the price book: " + ", ".join(unpaid).replace("_", " ") + "." if unpaid else "",
-        f"Prices and costs are in {rate.base}. Amounts are converted line by line at {rate.base} 1 = {rate.quote} {rate.rate:f} "
-        f"({rate.source}, {rate.day.isoformat()}), the last rate of the billing month."
-        if rate
-        else "",
-        "Corrections are usage of earlier months that became known after their invoices were issued, at the prices and rates of those months."
-        if corrections
-        else "",
-        _tax_legend(tenant),
-        "What becomes known after the usage cut-off appears as a correction on a later document; an issued invoice never changes.",
-    ]
-    return tuple(note for note in notes if note)

@@ -9,6 +9,7 @@ from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Final, NamedTuple
 
+from billing.cost.attribution import idle_policy
 from billing.exact.amount import Amount
 from billing.exact.canonical import SPARSE
 from billing.exact.money import minor_units, product, ratio, round_currency, total, trimmed
@@ -181,7 +182,7 @@ def _note(charge: Charge, rated: RatedTenant, several: bool, lora_share: Decimal
     if charge.kind is ChargeKind.LORA and lora_share is not None:
         parts.append(f"{percent(lora_share)} of this month's cost")
     if charge.kind is ChargeKind.IDLE:
-        parts.append(_IDLE_BY[rated.idle_policy])
+        parts.append(_IDLE_BY[idle_policy(rated.idle, charge.gpu_type, charge.quantity, rated.idle_policy)])
     if charge.since is not None:
         parts.append(f"from {charge.since:%Y-%m-%d}{'' if charge.since.time() == time() else f'{charge.since: %H:%M}'}")
     return ", ".join(parts) or None

@@ -166,7 +166,7 @@ def rate_tenant(
         price_book=book.version,
         price_book_hash=book_hash(book),
         idle_policy=book.idle,
-        idle=tuple(IdleTime(part.gpu_type, trimmed(part.price), trimmed(part.gpu_hours)) for part in idle),
+        idle=tuple(replace(part, price=trimmed(part.price), gpu_hours=trimmed(part.gpu_hours)) for part in idle),
         charges=tuple(held.charges(charged, idle, book.currency)),
         statement=_statement(rows),
         adapters=tuple(_adapter(held, name, part, payers, book.currency) for name, part in _by_adapter(rows)),

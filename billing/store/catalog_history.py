@@ -52,10 +52,10 @@ def known_catalog(ledger: Ledger, catalog: Catalog, now: datetime) -> KnownCatal
     )
 
 
-def refuse_edited(known: KnownCatalog, tenant: str) -> None:
-    """PastTermsChanged when the tenant's entry says of the past what was not known then."""
-    if edits := known.edited.get(tenant):
-        raise PastTermsChanged(tenant, [str(edit) for edit in edits])
+def refuse_edited(known: KnownCatalog, tenant: str, end: datetime) -> None:
+    """PastTermsChanged when the tenant's entry says of the time before `end` what was not known then."""
+    if edits := [str(edit) for edit in known.edited.get(tenant, ()) if edit.at < end]:
+        raise PastTermsChanged(tenant, edits)
 
 
 def remember_catalog(ledger: Ledger, catalog: Catalog, now: datetime, *, restate: bool = False) -> int:

@@ -45,7 +45,7 @@ def focus(
         raise console.fail(f"could not export to {out}: the name must end in .csv or .parquet", console.INVALID)
     text = BillingMonth(month).text
     books = open_books(home, catalog, dsn)
-    if tenant is not None and books.catalog.tenant(tenant) is None:
+    if tenant is not None and books.known().catalog.tenant(tenant) is None:
         raise console.fail(f"could not export: the catalog has no tenant {tenant!r}", console.INVALID)
     with books.open() as ledger:
         write_charges(ledger, text, books.catalog, books.clock())

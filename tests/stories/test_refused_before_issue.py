@@ -65,8 +65,15 @@ def test_a_sum_that_no_export_holds_keeps_its_tenant_alone_from_an_invoice(
         f"could not draft an invoice for freeride, 2026-10: {120 * 10**15}.00 is on it, and it must stay below {10**12}"
     )
 
-    mended = catalog(tmp_path / "b.yaml")
-    closed = run(tmp_path, mended, "close", "2026-10")
+    right = "{" + f"kind: per_token, {DEAR[0]}" + "}"
+    dated = f"{right}\n    terms:\n      - {{effective_from: 2026-10-01, plan: {right}}}"
+    mended = catalog(tmp_path / "b.yaml", (right, dated))
+    books = Books(settings(tmp_path, mended), load(mended))
+    assert [str(edit.at) for edit in books.edited()["freeride"]] == ["2026-09-30 22:00:00+00:00"]
+    closed = run(tmp_path, mended, "close", "2026-10", code=3)
+    assert "which is past: give it a date to come, or say --restate" in closed["blocks"][0]["what"]
+    closed = run(tmp_path, mended, "close", "2026-10", "--restate")
+    assert not books.edited()
     assert files(closed) == ["campus-LL-2026-0001.pdf", "freeride-LL-2026-0002.pdf"]
     assert json.loads(Path(closed["files"][1]).with_suffix(".json").read_text())["net"] == "8000000.00"
 

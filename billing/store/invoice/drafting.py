@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cache
 from itertools import pairwise
@@ -115,7 +115,7 @@ class Desk:
                 policies.append((at_ns, policy))
         for (start_ns, policy), (end_ns, _) in pairwise((*policies, (period.end_ns, policies[-1][1]))):
             for tenant, parts in self._idle(start_ns, end_ns, policy).items():
-                shares[tenant] += parts
+                shares[tenant] += parts if len(policies) == 1 else tuple(replace(part, policy=policy) for part in parts)
         return dict(shares)
 
     def _idle(self, start_ns: int, end_ns: int, policy: IdlePolicy) -> IdleShares:

@@ -63,9 +63,10 @@ def drafts(ledger: Ledger, month: str, catalog: Catalog, now: datetime) -> Draft
     made = Drafts([], [])
     for tenant in sorted(desk.catalog.tenants, key=lambda t: t.id):
         try:
-            refuse_edited(desk.known, tenant.id)
+            period = BillingMonth.of(tenant, month)
+            refuse_edited(desk.known, tenant.id, period.end)
             corrections = corrections_due(desk, tenant.id, outdated.get(tenant.id, ()))
-            agreed = tariff.terms_at(tenant, BillingMonth.of(tenant, month).end_ns - 1)
+            agreed = tariff.terms_at(tenant, period.end_ns - 1)
             owed = tenant.id not in desk.known.gone and bool(agreed.plan.minimum or agreed.commitment)
             shares, before = idle.get(tenant.id, ()), earlier.get(tenant.id)
             carries = shares and isinstance(agreed.plan, CostPlus)

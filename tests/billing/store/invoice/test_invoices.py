@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from billing.store.errors import CloseRefused
 from billing.store.finance import month_window
 from billing.store.intake.ingest import ingest
 from billing.store.intake.usage import book_lost, book_spans
+from billing.store.invoice.explain import explain
 from billing.store.invoice.invoices import drafts, issue_month, write_drafts
 from billing.store.invoice.verify import verify
 from catalog.load import parse
@@ -118,3 +120,31 @@ def test_idle_time_is_shared_as_the_price_book_says(
         assert shares["clinic"] == 3 * shares["campus"] != 0
     else:
         assert shares["campus"] == 0 != shares["clinic"]
+
+
+def test_idle_time_is_shared_by_the_policy_of_its_own_time(
+    ledger: Ledger, traffic: Any, example: Catalog, ns: Callable[..., int], now: datetime, tmp_path: Path
+) -> None:
+    """Shared by use until the 6th, by the provider from then on: the second hour of idle time is on no draft."""
+    shared = example.prices.model_copy(update={"idle": "usage"})
+    sixth = datetime.fromisoformat("2026-10-06T00:00:00+00:00")
+    held = {
+        "prices": example.prices.model_copy(update={"version": "new", "effective_from": sixth}),
+        "earlier_prices": (shared,),
+    }
+    catalog = example.model_copy(update=held)
+    for run, day in (("one", 5), ("two", 6)):
+        t0 = ns(2026, 10, day, 10)
+        traffic.meter, traffic.windows, traffic.sessions = run, 0, 0
+        traffic.session(SessionEvent.STARTED, t0, run)
+        traffic.serve("clinic", t0, 300_000_000, adapter="icd10-coder")
+        traffic.idle(t0 + S, t0 + 37 * S)
+        traffic.session(SessionEvent.STOPPED, t0 + 37 * S, run)
+    derive(ledger, traffic, catalog, tmp_path, now)
+    (clinic,) = drafts(ledger, MONTH, catalog, now).invoices
+    assert [(part.gpu_hours, part.policy) for part in clinic.idle] == [(Decimal("0.010194444445"), "usage")]
+    assert [(line.amount, line.note) for line in clinic.lines if line.kind == "idle"] == [
+        (Decimal("36.70"), "by measured time")
+    ]
+    (opened,) = [one for one in explain(ledger, clinic) if one.line.kind == "idle"]
+    assert all(share.attempt is not None for share in opened.shares)
