@@ -38,6 +38,7 @@ WHOLE: Final = {
     "figures, against a program that shares no code": [
         "alerts/boundaries",
         "billing/store/query_figures",
+        "billing/store/view_figures",
         "dashboards/promql_figures",
         "dashboards/sql_figures",
     ],
