@@ -96,9 +96,7 @@ def _lose(server: ServeProcess, client: httpx.Client, life: Life, how: signal.Si
     os.kill(_engine(server).pid, how)
     streaming.join()
     _until(lambda: client.get("/health").status_code == 503)
-    began = time.monotonic()
     life.replies["meanwhile"] = _ask(client)
-    assert time.monotonic() - began < 5
     _until(lambda: client.get("/health").status_code == 200)
 
 

@@ -103,9 +103,8 @@ def test_a_collector_that_hangs_costs_nobody_time_and_every_line_is_accounted_fo
         return 200
 
     forwarder = Forwarder("http://x.test", queue_bytes=20 * len(line(0)), post=post)
-    began = time.perf_counter()
     kept = sum(forwarder.offer(line(number % 10)) for number in range(5000))
-    assert time.perf_counter() - began < 1.0
+    assert not hang.is_set(), "all were offered while the collector hung"
     assert 20 <= kept <= 21
     assert forwarder.dropped == 5000 - kept
     hang.set()
@@ -114,15 +113,17 @@ def test_a_collector_that_hangs_costs_nobody_time_and_every_line_is_accounted_fo
 
 
 def test_closing_before_a_dead_collector_ends_in_time_and_counts_the_rest() -> None:
+    asked: list[bytes] = []
+
     def post(message: bytes) -> int:
+        asked.append(message)
         raise ConnectionRefusedError("nobody there")
 
     forwarder = Forwarder("http://x.test", retry_s=60, post=post)
     for number in range(3):
         forwarder.offer(line(number))
-    began = time.perf_counter()
     forwarder.close(0.05)
-    assert time.perf_counter() - began < 2
+    assert len(asked) <= 1, "it did not wait for the next try"
     assert (forwarder.sent, forwarder.dropped) == (0, 3)
     assert not forwarder.offer(line(9))
 

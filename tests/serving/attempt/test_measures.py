@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from serving.attempt.measures import BROKEN_RATIO, observe
+from serving.attempt.measures import observe
 from serving.attempt.record import Facts, usage_record
 from serving.metering.attempts import Measured
 from serving.policy.residency import HIT
@@ -84,8 +84,8 @@ def test_an_attempt_is_in_every_family_with_its_figures() -> None:
         ({}, 1.25),
         ({"client_ns": 400_000_000}, 1.0),
         ({"slo_seconds": None}, None),
-        ({"status": Status.TIMEOUT}, BROKEN_RATIO),
-        ({"status": Status.SERVER_ERROR}, BROKEN_RATIO),
+        ({"status": Status.TIMEOUT}, 10.0),
+        ({"status": Status.SERVER_ERROR}, 10.0),
         ({"status": Status.TIMEOUT, "finished_ns": 132 * S}, 20.0),
         ({"status": Status.CLIENT_ABORT}, 1.25),
         ({"status": Status.CLIENT_ABORT, "client_ns": 400_000_000}, None),

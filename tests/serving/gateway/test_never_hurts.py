@@ -65,9 +65,8 @@ def test_a_collector_that_hangs_costs_requests_nothing(run_bench: Run, ask: Ask)
     forwarder = Forwarder("http://collector.test", queue_bytes=20_000, post=post)
 
     async def test(bench: Any) -> None:
-        began = time.perf_counter()
         assert await serve(bench, ask) == [200] * REQUESTS
-        assert time.perf_counter() - began < 10
+        assert not hang.is_set(), "all were served while the collector hung"
         assert len(bench.records()) == REQUESTS
         assert 0 < await counted(bench, dropped("collector")) < REQUESTS
 
