@@ -37,6 +37,7 @@ WHOLE: Final = {
     ],
     "figures, against a program that shares no code": [
         "alerts/boundaries",
+        "alerts/runbook_figures",
         "billing/store/query_figures",
         "billing/store/view_figures",
         "dashboards/promql_figures",
