@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -294,3 +295,66 @@ def test_causes_of_system_time_are_summed_over_the_window(world: Ledger) -> None
     assert world.read("system_causes", RANGE) == [{"causes": causes, "busy_ns": busy}]
     assert {row["minute"] for row in world.read("engine_time_window", RANGE)} == {row["minute"] for row in minutes}
     assert after(3600) not in {row["minute"] for row in minutes}
+
+
+def test_the_report_shows_the_loads_of_the_day_and_the_newest_before_it(world: Ledger) -> None:
+    """Of each process the newest load of each adapter before the day, since the month began; older ones say nothing about it."""
+    asked = {"since_ns": FROM - 60 * S, "start_ns": FROM + 61 * S, "end_ns": TO}
+    begun = [row for row in LOADS if asked["since_ns"] <= ns(row["start"]) < TO]
+    before = grouped(
+        [row for row in begun if ns(row["start"]) < asked["start_ns"]], lambda row: (row["emitter"], row["adapter"])
+    )
+    kept = [row for row in begun if ns(row["start"]) >= asked["start_ns"]]
+    kept += [max(rows, key=lambda row: row["start"]) for rows in before.values()]
+    expected = [
+        {name: row[name] for name in ("adapter", "engine", "emitter", "cause", "engine_ns", "read_ns", "activate_ns")}
+        | {"start_ns": ns(row["start"])}
+        for row in sorted(kept, key=lambda row: (row["start"], row["adapter"]))
+    ]
+    assert len(expected) == 4
+    assert differences(world.read("report_loads", asked), expected) == []
+
+
+def test_an_adapter_is_in_use_from_the_first_arrival_to_the_last_end_of_each_stretch(world: Ledger) -> None:
+    step = 300 * S
+    used = [row for row in inside(USAGE, "arrival") if row["adapter"] and row["slices.start_ns"]]
+    groups = grouped(used, lambda row: (row["engine"], row["adapter"], (ns(row["arrival"]) - FROM) // step))
+    expected = rows_of(
+        groups,
+        "engine_id adapter_name stretch",
+        first_ns=lambda part: min(ns(row["arrival"]) for row in part),
+        last_ns=lambda part: max(ns(row["finished"] or row["arrival"]) for row in part),
+        attempts=len,
+    )
+    assert expected
+    assert differences(world.read("report_uses", {"step_ns": step, **RANGE}), expected) == []
+
+
+def test_the_months_table_has_every_tenants_figures_and_shares(world: Ledger) -> None:
+    rows = [row for row in COST if row["billing_month"] == "2026-10" and row["tenant"] != "t3"]
+    everyone, asked_of_all = count(rows, "base_ns", "adapter_ns", "cold_ns"), count(rows, "revenue")
+    expected = []
+    for tenant, part in grouped(rows, lambda row: row["tenant"]).items():
+        tokens, cost = count(part, "output_tokens"), count(part, "cost")
+        expected.append({
+            "tenant": tenant, "currency": "EUR", "requests": count(part, "requests"), "input_tokens": count(part, "input_tokens"),
+            "output_tokens": tokens, "t_b_ns": count(part, "base_ns", "kv_saved_base_ns"), "t_a_ns": count(part, "adapter_ns", "kv_saved_adapter_ns"),
+            "t_kv_ns": count(part, "kv_saved_base_ns", "kv_saved_adapter_ns"), "t_cold_ns": count(part, "cold_ns"),
+            "measured_ns": count(part, "base_ns", "adapter_ns", "cold_ns"), "cost": cost, "revenue": count(part, "revenue"),
+            "cost_per_million_tokens": Fraction(int(cost * 10**24 // tokens), 10**18),
+            "gpu_share": count(part, "base_ns", "adapter_ns", "cold_ns") / everyone,
+            "revenue_share": float(count(part, "revenue")) / float(asked_of_all),
+        })  # fmt: skip
+    found = world.read("demo_table", {"month": "2026-10", "provider": "t3"})
+    assert differences(found, sorted(expected, key=lambda row: -row["cost"])) == []
+
+
+def test_a_tenants_rows_of_a_window_are_its_own_in_the_order_of_the_invoice(world: Ledger) -> None:
+    for tenant in ("", "t1"):
+        rows = [row for row in inside(COST, "quarter") if tenant in ("", row["tenant"])]
+        places = ("tenant", "quarter", "adapter", "engine", "status")
+        expected = sorted(rows, key=lambda row: tuple(row[name] for name in places))
+        found = world.read("tenant_cost_window", {"tenant": tenant, **RANGE})
+        kept = [name for name in found[0] if name in expected[0]]
+        assert len(kept) == len(found[0])
+        assert differences(found, [{name: row[name] for name in kept} for row in expected]) == []
