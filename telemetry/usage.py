@@ -12,13 +12,20 @@ from typing import Final, Self
 from msgspec.structs import astuple
 
 from catalog.durations import QUARTER_NS
-from telemetry.values import Int64, Value
+from telemetry.values import MOST, Int64, Value
 
 SCHEMA: Final = "loraledger.usage/1"
 UNAUTHENTICATED: Final = "unauthenticated"
 """Reserved tenant id of attempts that never named a known tenant; a catalog may not declare it."""
 UNKNOWN_TENANT: Final = "unknown"
 """Reserved tenant id of requests that came to the engine past the gateway."""
+
+
+_COUNTED: Final = (
+    "seq", "arrival_ns", "admitted_ns", "first_token_ns", "finished_ns", "input_tokens", "cached_tokens",
+    "output_tokens_computed", "output_tokens_delivered", "preemptions", "queue_ns", "route_ns",
+)  # fmt: skip
+"""Fields of a record that are never below 0."""
 
 
 class Status(StrEnum):
@@ -130,27 +137,25 @@ class UsageRecord(Value, frozen=True, tag_field="schema", tag=SCHEMA):
     def problems(self) -> list[str]:
         """Every contradiction in this record, in words; empty when it is sound."""
         found: list[str] = []
-        if self.seq < 0:
-            found.append(f"seq {self.seq} is negative")
         if not self.emitter or not self.tenant or not self.request_id:
             found.append("emitter, tenant and request_id must not be empty")
         if self.finished_ns is not None and self.finished_ns < self.arrival_ns:
             found.append("finished before it arrived")
         if self.finished_ns is None and self.status is not Status.LOST:
             found.append("finished_ns is missing on an attempt that is not lost")
-        for name in (
-            "input_tokens",
-            "cached_tokens",
-            "output_tokens_computed",
-            "output_tokens_delivered",
-            "preemptions",
-            "arrival_ns",
-            "queue_ns",
-            "route_ns",
-        ):
+        for name in _COUNTED:
             value = getattr(self, name)
             if value is not None and value < 0:
                 found.append(f"{name} is negative ({value})")
+        for name in ("attempt", "gpu_count"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value <= MOST:
+                found.append(f"{name} is {value}, not between 1 and {MOST}")
+        if self.http_status is not None and not 100 <= self.http_status < 600:
+            found.append(f"http_status is {self.http_status}")
+        computed, delivered = self.output_tokens_computed, self.output_tokens_delivered
+        if computed is not None and delivered is not None and delivered > computed:
+            found.append(f"output_tokens_delivered {delivered} > output_tokens_computed {computed}")
         if self.input_tokens is not None and self.cached_tokens is not None and self.cached_tokens > self.input_tokens:
             found.append(f"cached_tokens {self.cached_tokens} > input_tokens {self.input_tokens}")
         for part in self.slices or ():

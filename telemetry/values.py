@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from functools import cache
 from typing import Annotated, Any, Final, Self
 
@@ -12,6 +13,8 @@ from catalog.durations import DAY_NS, SECOND_NS
 
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 """A whole number that a database column takes."""
+MOST: Final = 2**31 - 1
+"""The largest count (of GPUs, of attempts) that a database column takes."""
 OLDEST_NS: Final = 1_577_836_800 * SECOND_NS
 """2020-01-01 UTC: nothing that is billed is older, so an instant before it is a broken clock."""
 AHEAD_NS: Final = DAY_NS
@@ -56,6 +59,19 @@ def json_line(value: Any) -> str:
 @cache
 def _decoder(kind: type[Any]) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(kind)
+
+
+def negatives(value: Any, place: str = "") -> list[str]:
+    """Every number below 0 in a value, whatever its depth, by its place: amounts of time, tokens and instants have none."""
+    if isinstance(value, int):
+        return [f"{place} is negative ({value})"] if value < 0 else []
+    if isinstance(value, msgspec.Struct):
+        inside: Iterable[tuple[Any, Any]] = ((name, getattr(value, name)) for name in value.__struct_fields__)
+    elif isinstance(value, dict):
+        inside = value.items()
+    else:
+        inside = enumerate(value) if isinstance(value, tuple) else ()
+    return [wrong for name, part in inside for wrong in negatives(part, f"{place}.{name}" if place else str(name))]
 
 
 def misplaced(name: str, at_ns: int, now_ns: int) -> list[str]:

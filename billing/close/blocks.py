@@ -25,6 +25,8 @@ class Kind(StrEnum):
     """An engine's own counters, its meter and the usage records do not fit, and no cause says why."""
     AGREEMENT = "agreement"
     """Records say another engine time than the meter."""
+    UNMEASURED = "unmeasured"
+    """Attempts that the tenant pays for, of which nobody knows the tokens or the time that its plan charges."""
     OPEN = "open"
     """Attempts that neither closed nor are old enough to be lost."""
     PRICE = "price"
@@ -37,7 +39,9 @@ class Kind(StrEnum):
     """The tenant's document cannot be made."""
 
 
-ACCEPTABLE: Final = frozenset({Kind.QUARANTINE, Kind.RECORDS, Kind.COUNTERS, Kind.AGREEMENT, Kind.PRICE, Kind.TIME})
+ACCEPTABLE: Final = frozenset(
+    {Kind.QUARANTINE, Kind.RECORDS, Kind.COUNTERS, Kind.AGREEMENT, Kind.UNMEASURED, Kind.PRICE, Kind.TIME}
+)
 """Others pass by themselves, or need the catalog mended."""
 
 
@@ -80,7 +84,7 @@ class Block:
 
     @property
     def acceptable(self) -> bool:
-        """Whether the provider can take it on with `--accept-gap`."""
+        """Whether the provider can take it on with `--accept`, or `--accept-gap`."""
         return self.kind in ACCEPTABLE
 
 

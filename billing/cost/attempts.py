@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -38,14 +38,16 @@ class Life:
     gpu_count: int
 
 
-def faults(record: UsageRecord, catalog: Catalog) -> list[str]:
-    """Why the record cannot be booked; empty when it can."""
+def faults(record: UsageRecord, catalog: Catalog, seen: Container[str] = ()) -> list[str]:
+    """Why the record cannot be booked; empty when it can. `seen` are engines that told of themselves, in the catalog or not."""
     found = record.problems()
     if record.tenant != UNAUTHENTICATED and catalog.tenant(record.tenant) is None:
         found.append(f"tenant {record.tenant!r} is not in the catalog")
     ran = record.slices != ()
     if ran and record.adapter is not None and catalog.adapter(record.adapter) is None:
         found.append(f"adapter {record.adapter!r} is not in the catalog")
+    if record.engine is not None and catalog.engine(record.engine) is None and record.engine not in seen:
+        found.append(f"engine {record.engine!r} is not in the catalog, and never told of itself")
     if ran and record.gpu_type is not None:
         at = to_datetime(record.arrival_ns)
         if not any(book.price(record.gpu_type, at) is not None for book in catalog.price_books):

@@ -125,7 +125,7 @@ def share_cold(loads: Sequence[ColdLoad], requests: Mapping[tuple[str, str], int
     """
     pots: Counter[tuple[str, str, int]] = Counter()
     for load in loads:
-        pots[load.engine, load.adapter, quarter_start(load.start_ns)] += load.cold_ns
+        pots[load.engine, load.adapter, load.start_ns] += load.cold_ns
     users: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
     for (adapter, tenant), count in sorted(requests.items()):
         if count:
@@ -140,19 +140,21 @@ def share_cold(loads: Sequence[ColdLoad], requests: Mapping[tuple[str, str], int
 
 
 def price_engine_hour(
-    minutes: Sequence[EngineMinute], quarters: Sequence[TenantQuarter], price: Decimal
+    minutes: Sequence[EngineMinute], quarters: Sequence[TenantQuarter], price: Decimal, since: int = 0
 ) -> EngineHourCost:
     """Price one engine's UTC hour: `minutes` are its engine minutes, `quarters` its tenants' time in that hour, cold shared.
+
+    An engine that went on with other hardware has an hour for each: `since` is where this one began.
 
     GPU-hours are dealt over all components (each row's base, adapter and cold time, then `NO_TENANTS`) so that they sum to
     the hour's own, and cost = price x quantity. Raises NotConserved when a minute's parts, or the tenants' or cold time
     of a quarter hour, do not sum to what the engine measured; EngineHourInvalid when the facts are not of one engine
     and hour. An hour has one price: that at its start.
     """
-    first = _one_engine_hour(minutes, quarters)
+    first = _one_engine_hour(minutes, quarters, since)
     for minute in minutes:
         minute.check()
-    for what, missing_ns in _missing(minutes, quarters):
+    for what, missing_ns in _missing(minutes, quarters, since):
         if missing_ns:
             raise NotConserved(what, missing_ns)
     owner_ns = {owner: sum(getattr(minute, f"{owner}_ns") for minute in minutes) for owner in NO_TENANTS}
@@ -162,7 +164,7 @@ def price_engine_hour(
     dealt = deal_gpu_hours(parts | {(-1, owner): ns for owner, ns in owner_ns.items()}, first.gpu_count)
     return EngineHourCost(
         engine=first.engine,
-        start_ns=hour_start(first.start_ns),
+        start_ns=max(hour_start(first.start_ns), since),
         gpu_type=first.gpu_type,
         gpu_count=first.gpu_count,
         price=price,
@@ -224,7 +226,7 @@ def share_idle(
     return {tenant: tuple(parts) for tenant, parts in shares.items()}
 
 
-def _one_engine_hour(minutes: Sequence[EngineMinute], quarters: Sequence[TenantQuarter]) -> EngineMinute:
+def _one_engine_hour(minutes: Sequence[EngineMinute], quarters: Sequence[TenantQuarter], since: int) -> EngineMinute:
     if not minutes:
         raise EngineHourInvalid(
             f"could not price an engine-hour: it has no engine minutes, but {len(quarters)} tenant rows"
@@ -241,7 +243,7 @@ def _one_engine_hour(minutes: Sequence[EngineMinute], quarters: Sequence[TenantQ
     if repeated := [start for start, count in Counter(minute.start_ns for minute in minutes).items() if count > 1]:
         raise EngineHourInvalid(f"{where}: minute {repeated[0]} is there twice")
     for row in quarters:
-        in_hour = hour <= row.start_ns < hour + HOUR_NS and row.start_ns == quarter_start(row.start_ns)
+        in_hour = hour <= row.start_ns < hour + HOUR_NS and row.start_ns in (quarter_start(row.start_ns), since)
         if row.engine != first.engine or not in_hour:
             raise EngineHourInvalid(
                 f"{where}: a row of tenant {row.tenant} on {row.engine} starts at {row.start_ns}, not at a quarter of that hour"
@@ -249,12 +251,15 @@ def _one_engine_hour(minutes: Sequence[EngineMinute], quarters: Sequence[TenantQ
     return first
 
 
-def _missing(minutes: Sequence[EngineMinute], quarters: Sequence[TenantQuarter]) -> Iterator[tuple[str, int]]:
+def _missing(
+    minutes: Sequence[EngineMinute], quarters: Sequence[TenantQuarter], since: int
+) -> Iterator[tuple[str, int]]:
     tenants: Counter[int] = Counter()
     cold: Counter[int] = Counter()
     for minute in minutes:
-        tenants[quarter_start(minute.start_ns)] += minute.tenants_ns
-        cold[quarter_start(minute.start_ns)] += minute.cold_ns
+        begins = max(quarter_start(minute.start_ns), since)
+        tenants[begins] += minute.tenants_ns
+        cold[begins] += minute.cold_ns
     for row in quarters:
         tenants[row.start_ns] -= row.base_ns + row.adapter_ns
         cold[row.start_ns] -= row.cold_ns

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import Final
 
 from billing.cost.attempts import Life
 from billing.cost.facts import EngineMinute, MeasuredMinute, NotConserved
@@ -12,6 +13,9 @@ from billing.errors import EngineHourInvalid
 from billing.exact.periods import to_ns
 from catalog.durations import MINUTE_NS
 from catalog.model import Catalog
+
+_MS: Final = 1_000_000
+"""What a row's instant is made of, in nanoseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,19 +79,34 @@ def rentals(runs: Iterable[Life], catalog: Catalog, end_ns: int) -> list[Life]:
     return paid
 
 
+def hardware_changes(paid: Iterable[Life]) -> dict[str, list[int]]:
+    """By engine, when a life began on other hardware than the one before, in whole milliseconds, up: there its minute is cut."""
+    last: dict[str, tuple[str, int]] = {}
+    cuts: defaultdict[str, list[int]] = defaultdict(list)
+    for life in sorted(paid, key=lambda life: (life.engine, life.start_ns)):
+        hardware = life.gpu_type, life.gpu_count
+        if last.setdefault(life.engine, hardware) != hardware:
+            cuts[life.engine].append(-(-life.start_ns // _MS) * _MS)
+        last[life.engine] = hardware
+    return dict(cuts)
+
+
 def engine_minutes(
     measured: Sequence[MeasuredMinute], paid: Iterable[Life], start_ns: int, end_ns: int
 ) -> list[EngineMinute]:
-    """Every minute in [start_ns, end_ns) that was rented or measured; down = rented - measured.
+    """Every minute in [start_ns, end_ns) that was rented or measured, one in which the hardware changed in parts; down = rented - measured.
 
     NotConserved when a minute's parts do not sum to its wall time, or more time was measured than was rented: nothing
     is clamped. EngineHourInvalid when one minute of one engine is rented on two kinds of hardware.
     """
     rented: defaultdict[tuple[str, int], int] = defaultdict(int)
     hardware: dict[tuple[str, int], tuple[str, int]] = {}
-    for life in paid:
+    lifes = list(paid)
+    cuts = hardware_changes(lifes)
+    for life in lifes:
+        since = max((cut for cut in cuts.get(life.engine, ()) if cut < life.start_ns + _MS), default=0)
         for minute_ns, ns in _by_minute(max(life.start_ns, start_ns), min(life.end_ns, end_ns)):
-            key = (life.engine, minute_ns)
+            key = (life.engine, max(minute_ns, since))
             rented[key] += ns
             if hardware.setdefault(key, (life.gpu_type, life.gpu_count)) != (life.gpu_type, life.gpu_count):
                 raise EngineHourInvalid(

@@ -113,7 +113,7 @@ class TenantQuarter:
 
 @dataclass(frozen=True, slots=True)
 class ColdLoad:
-    """Cold engine time of one adapter in one quarter hour of one engine, before it is shared among tenants."""
+    """Cold engine time of one adapter in one quarter hour of one engine, which begins at `start_ns`, before it is shared among tenants."""
 
     engine: str
     adapter: str

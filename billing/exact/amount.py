@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import total_ordering
-from typing import Self
+from typing import Final, Self
 
 from billing.errors import AmountInvalid
 from billing.exact.money import allocate, minor_units, negated, product, quotient, round_currency, total
+
+_WRITTEN: Final = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?", re.ASCII)
+
+
+def read_amount(text: str) -> Decimal:
+    """An amount as people write one: digits 0 to 9 and at most one point, as 12.34. AmountInvalid for anything else, such as 1e2 or NaN."""
+    if not _WRITTEN.fullmatch(text):
+        raise AmountInvalid(f"{text!r} is not an amount such as 12.34: digits 0 to 9 and at most one point")
+    return Decimal(text)
 
 
 @total_ordering

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_CREATE: Final = re.compile(r"^CREATE (TABLE|VIEW|MATERIALIZED VIEW) (\w+)(?: TO (\w+))?", re.MULTILINE)
+_CREATE: Final = re.compile(r"^CREATE (TABLE|VIEW|OR REPLACE VIEW|MATERIALIZED VIEW) (\w+)(?: TO (\w+))?", re.MULTILINE)
 _ALTER: Final = re.compile(r"^ALTER TABLE (\w+)$", re.MULTILINE)
 _COLUMN: Final = re.compile(r"^ADD COLUMN ", re.MULTILINE)
 _ENGINE: Final = re.compile(r"^ENGINE = (\w*MergeTree)(?:\(([^)]*)\))?$", re.MULTILINE)
@@ -29,8 +29,8 @@ def on_cluster(statement: str, cluster: str, database: str) -> list[str]:
     if created is None:
         raise ValueError(f"could not spread over cluster {cluster}: the statement creates nothing: {statement[:80]!r}")
     kind, name, target = created.groups()
-    if kind == "VIEW":
-        return [_replace(statement, created, f"CREATE VIEW {name} ON CLUSTER '{cluster}'")]
+    if kind in ("VIEW", "OR REPLACE VIEW"):
+        return [_replace(statement, created, f"CREATE {kind} {name} ON CLUSTER '{cluster}'")]
     if kind == "MATERIALIZED VIEW":
         local = _FROM.sub(r"FROM \1_local", statement)
         return [_replace(local, created, f"CREATE MATERIALIZED VIEW {name} ON CLUSTER '{cluster}' TO {target}_local")]

@@ -20,6 +20,8 @@ _INSTANTS: Final = {
     "first_token": "first_token_ns",
     "finished": "finished_ns",
 }
+REPLACED: Final = "replaced"
+"""Status of the row that a lost attempt had under another tenant: rows are sorted by tenant, `usage` leaves this one out."""
 _SLICE: Final = ("start_ns", "base_ns", "adapter_ns", "recompute_ns", "kv_saved_base_ns", "kv_saved_adapter_ns")
 
 

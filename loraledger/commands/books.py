@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from billing.exact.canonical import to_plain
 from billing.exact.periods import BillingMonth
 from loraledger import console
-from loraledger.commands.options import CatalogFile, Dsn, Home, Json, open_books
+from loraledger.commands.options import CatalogFile, Dsn, Home, Json, open_books, whole
 
 if TYPE_CHECKING:
     from billing.store.intake.ingest import IngestReport
@@ -71,12 +71,21 @@ def _summary(report: IngestReport) -> None:
 def close(
     month: Month,
     grace_hours: Annotated[
-        int, typer.Option(min=0, help="How long late records are awaited after the month (UTC), in hours.")
+        int,
+        typer.Option(
+            parser=whole(least=0),
+            metavar="HOURS",
+            help="How long late records are awaited after the month (UTC), in hours.",
+        ),
     ] = 72,
     accept_gap: Annotated[
         list[str] | None,
         typer.Option(
-            "--accept-gap", metavar="ID", help="Let the provider carry this gap; may be repeated.", show_default=False
+            "--accept-gap",
+            "--accept",
+            metavar="ID",
+            help="Let the provider carry this finding; may be repeated.",
+            show_default=False,
         ),
     ] = None,
     reason: Annotated[str, typer.Option(help="Why it is accepted; kept with the gap.", show_default=False)] = "",
@@ -100,7 +109,7 @@ def close(
     """Close a month that is over and issue the invoices of everybody whom nothing blocks; exit 3 with the list of what blocks
     others. Again, it issues what became free, and changes nothing else.
 
-    --accept-gap books a gap to the provider, with --reason and who accepts it, and frees the tenants that it blocks. Terms that the
+    --accept (or --accept-gap) books a finding to the provider, with --reason and who accepts it, and frees the tenants that it blocks. Terms that the
     catalog dates back block their tenant until --restate says so.
     """
     from pipelines.invoices import Acceptances

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from loraledger import console
-from loraledger.commands.options import CatalogFile, Home, Json, settings
+from loraledger.commands.options import CatalogFile, Home, Json, settings, whole
 
 if TYPE_CHECKING:
     from serving.step_model.profile import Profile
@@ -44,8 +44,10 @@ def calibrate(
         ),
     ] = None,
     log: Annotated[Path | None, typer.Option(help="Keep the measured steps in this file.", show_default=False)] = None,
-    phases: Annotated[int, typer.Option(min=2, help="Stretches of random load to run.")] = 84,
-    seed: Annotated[int, typer.Option(help="Which load.")] = 1,
+    phases: Annotated[
+        int, typer.Option(parser=whole(least=2), metavar="COUNT", help="Stretches of random load to run.")
+    ] = 84,
+    seed: Annotated[int, typer.Option(parser=whole(), metavar="NUMBER", help="Which load.")] = 1,
     json: Json = False,
 ) -> None:
     """Fit an engine's step profile (200 steps or more), and say how well it predicts steps that it did not see."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from billing.errors import PeriodInvalid
+from billing.errors import AmountInvalid, PeriodInvalid
+from billing.exact.amount import read_amount
 from billing.exact.periods import BillingMonth
 from loraledger import console
 from loraledger.commands.options import CatalogFile, Dsn, Home, Json, open_books
@@ -121,9 +122,9 @@ def _agreed(books: Books, number: str, what: Agreed, *, issue: bool, json: bool)
 
 def _amount(net: str | None) -> Decimal | None:
     try:
-        return None if net is None else Decimal(net)
-    except InvalidOperation:
-        raise console.fail(f"could not credit {net!r}: it is not an amount such as 12.34", console.INVALID) from None
+        return None if net is None else read_amount(net)
+    except AmountInvalid as error:
+        raise console.fail(f"could not credit: {error}", console.INVALID) from None
 
 
 def _month(books: Books, target: str) -> str:

@@ -11,7 +11,7 @@ from billing.errors import PeriodInvalid
 from billing.exact.periods import BillingMonth
 from loraledger import console
 from loraledger.commands.books import Month, make
-from loraledger.commands.options import CatalogFile, Dsn, Home, Json, open_books
+from loraledger.commands.options import CatalogFile, Dsn, Home, Json, open_books, whole
 
 if TYPE_CHECKING:
     from billing.invoice.explain import AttemptTime, Explained, Share
@@ -59,7 +59,10 @@ def explain(
     request: Annotated[
         str | None, typer.Option(help="Only this request: the lines it is on.", show_default=False)
     ] = None,
-    line: Annotated[int | None, typer.Option(help="Only this line of the invoice.", show_default=False)] = None,
+    line: Annotated[
+        int | None,
+        typer.Option(parser=whole(), metavar="NUMBER", help="Only this line of the invoice.", show_default=False),
+    ] = None,
     catalog: CatalogFile = None,
     home: Home = None,
     dsn: Dsn = None,

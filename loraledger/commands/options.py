@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -29,6 +31,21 @@ Dsn = Annotated[
         show_default=False,
     ),
 ]
+
+
+def whole(least: int | None = None) -> Callable[[str | int], int]:
+    """Reads a whole number of the digits 0 to 9 only (`int` would also take those of other scripts, and underscores), not below `least`."""
+
+    def read(value: str | int) -> int:
+        if isinstance(value, str) and not re.fullmatch(r"-?[0-9]{1,18}", value):
+            raise typer.BadParameter(f"{value!r} is not a whole number such as 72.")
+        if least is not None and int(value) < least:
+            raise typer.BadParameter(f"{value} is below {least}.")
+        return int(value)
+
+    return read
+
+
 Json = Annotated[bool, typer.Option("--json", help="Write JSON for programs.")]
 
 

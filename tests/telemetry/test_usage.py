@@ -111,7 +111,7 @@ def test_what_is_not_a_record_is_refused_with_its_reason(text: str | bytes, prob
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"seq": -1}, "seq -1 is negative"),
+        ({"seq": -1}, "seq is negative (-1)"),
         ({"tenant": ""}, "must not be empty"),
         ({"finished_ns": 999}, "finished before it arrived"),
         ({"finished_ns": None}, "finished_ns is missing"),

@@ -6,12 +6,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from decimal import Decimal
 from itertools import groupby
 from typing import Any, Final
 
 from billing.close.acceptance import Acceptance
 from billing.close.blocks import Block, Kind, missing
 from billing.cost.attempts import LONGEST_NS
+from billing.exact.money import product, ratio
 from billing.store.clickhouse import Ledger
 from billing.store.close.accepted import accepted_tokens
 from billing.store.close.gaps import ATTEMPTS, Missing, engine_gaps, missing_numbers
@@ -24,9 +26,14 @@ from catalog.months import to_datetime
 from telemetry.names import EventName
 from telemetry.usage import UNAUTHENTICATED
 
+_PLACES: Final = 18
 _PINNED: Final = 10_000
 """So many missing attempts are looked for one by one in the meter's windows."""
 _SPOOL: Final = "ingest the spool files that are not here yet, or let the provider carry it: close MONTH --accept-gap {id} --reason TEXT"
+_UNMEASURED: Final = (
+    "ingest the records again with their figures, under numbers of their own, or let the provider carry it: "
+    "close MONTH --accept {id} --reason TEXT"
+)
 _CARRY: Final = "find out why, or let the provider carry it: close MONTH --accept-gap {id} --reason TEXT"
 _QUARANTINE: Final = (
     "`loraledger quarantine` lists it; `quarantine retry` takes it once its cause is gone, `quarantine release ID --reason TEXT` "
@@ -61,7 +68,16 @@ class _Finder:
 
     def all(self) -> Iterator[Block]:
         """Every finding, its advice with its own id in it."""
-        kinds = (self.quarantine, self.records, self.counters, self.agreement, self.opened, self.prices, self.time)
+        kinds = (
+            self.quarantine,
+            self.records,
+            self.counters,
+            self.agreement,
+            self.unmeasured,
+            self.opened,
+            self.prices,
+            self.time,
+        )
         for block in (block for find in kinds for block in find()):
             yield replace(block, advice=block.advice.replace("{id}", block.id))
 
@@ -192,6 +208,38 @@ class _Finder:
                 engine_ns=row["apart_ns"],
                 cost=self.stakes.cost(row["engine"], row["first_ns"], row["apart_ns"]),
                 advice=_CARRY,
+            )
+
+    def unmeasured(self) -> Iterator[Block]:
+        """What a tenant would get for nothing: at stake is what as many others of its attempts were charged, on average."""
+        rows = self.ledger.read("unmeasured_usage", {"window": EventName.WINDOW, **self.window})
+        revenue = {row["tenant"]: row["revenue_sum"] for row in self.ledger.read("revenue_of_tenants", self.window)}
+        for tenant, of_tenant in groupby(rows, key=lambda row: row["tenant"]):
+            paid = [row for row in of_tenant if self.stakes.pays(row["status"], self.start_ns)]
+            for what in self.stakes.charged_by(tenant, self.start_ns, self.end_ns):
+                yield from self.without(tenant, what, paid, revenue.get(tenant, Decimal(0)))
+
+    def without(self, tenant: str, what: str, paid: Sequence[dict[str, Any]], revenue: Decimal) -> Iterator[Block]:
+        """What the tenant pays for of which nobody knows the tokens, or the time."""
+        unknown = [row for row in paid if row[f"without_{what}"]]
+        count = sum(row[f"without_{what}"] for row in unknown)
+        if count:
+            known = sum(row["attempts"] for row in paid) - count
+            first_ns = min(row[f"{what}_first_ns"] for row in unknown)
+            reported = sum(row["time_reported_ns"] for row in unknown) if what == "time" else 0
+            cost = ratio(product(revenue, Decimal(count)), Decimal(known), _PLACES)
+            yield Block(
+                Kind.UNMEASURED,
+                (tenant, what, *(row[f"{what}_identity"] for row in unknown)),
+                f"{count} attempts of {tenant} have no {'tokens' if what == 'tokens' else 'time that a meter measured'}, by which its plan "
+                f"charges: they would be billed as 0" + (f"; their source reports {reported} ns" if reported else ""),
+                self.stakes.known([tenant]),
+                start_ns=first_ns,
+                end_ns=max(row[f"{what}_last_ns"] for row in unknown) + 1,
+                records=count,
+                engine_ns=reported or None,
+                cost=self.stakes.cost(unknown[-1]["time_engine"], first_ns, reported) if reported else cost,
+                advice=_UNMEASURED,
             )
 
     def opened(self) -> Iterator[Block]:

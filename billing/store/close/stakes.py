@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Final
+from typing import Final, Literal
 
 from billing.exact.money import product, ratio
 from billing.exact.quantities import gpu_hours
@@ -34,6 +34,17 @@ class Stakes:
     def known(self, tenants: Iterable[str]) -> tuple[str, ...]:
         """Those that the catalog has: nobody else gets an invoice."""
         return tuple(sorted(name for name in tenants if self.catalog.tenant(name) is not None))
+
+    def charged_by(self, name: str, start_ns: int, end_ns: int) -> list[Literal["tokens", "time"]]:
+        """What the plans charge by that the tenant has in [start_ns, end_ns); nothing for whom the catalog has not."""
+        tenant = self.catalog.tenant(name)
+        plans = [] if tenant is None else [plan for _, plan in tariff.plans(tenant, start_ns, end_ns)]
+        return sorted({"tokens" if isinstance(plan, PerToken) else "time" for plan in plans})
+
+    def pays(self, status: str, at_ns: int) -> bool:
+        """Whether tenants pay for attempts that end like this, by the price book of that instant."""
+        book = tariff.book_of_hour(self.catalog.price_books, at_ns, self.now)
+        return book is not None and tariff.payer(book, status) == "tenant"
 
     def price(self, gpu_type: str, at_ns: int) -> Decimal | None:
         """What a GPU-hour costs at that instant; None when no price book says."""

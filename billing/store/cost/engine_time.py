@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
 from billing.cost.attempts import Life
-from billing.cost.engine_minutes import Extent, Session, engine_minutes, lives, rentals
+from billing.cost.engine_minutes import Extent, Session, engine_minutes, hardware_changes, lives, rentals
 from billing.cost.facts import MEASURED_PARTS, EngineMinute, MeasuredMinute, NotConserved
 from billing.errors import EngineHourInvalid
 from billing.exact.periods import to_ns
@@ -67,9 +67,9 @@ def write_engine_time(ledger: Ledger, start_ns: int, end_ns: int, catalog: Catal
     """
     end_ns = min(end_ns, to_ns(now))
     window = {"window": EventName.WINDOW, "start_ns": start_ns, "end_ns": end_ns}
-    sums = ledger.read("engine_measured", window)
-    measured = [MeasuredMinute(r["engine"], r["minute_ns"], *(r[name] for name in MEASURED_PARTS)) for r in sums]
     paid = rentals(engine_lives(ledger, start_ns, end_ns, catalog), catalog, end_ns)
+    sums = ledger.read("engine_measured", {**window, **cut_parameters(hardware_changes(paid))})
+    measured = [MeasuredMinute(r["engine"], r["minute_ns"], *(r[name] for name in MEASURED_PARTS)) for r in sums]
     extras = {(r["engine"], r["minute_ns"]): {name: r[name] for name in _EXTRAS} for r in sums}
     new: list[dict[str, Any]] = []
     faults: dict[str, str] = {}
@@ -89,6 +89,12 @@ def write_engine_time(ledger: Ledger, start_ns: int, end_ns: int, catalog: Catal
     changed = versions.change(old, new, ("engine", "minute"))
     versions.apply(ledger, "engine_time_versions", changed, to_ns(now))
     return Derived(changed.count, tuple(faults.values()))
+
+
+def cut_parameters(changes: Mapping[str, Sequence[int]]) -> dict[str, list[Any]]:
+    """By engine, when its hardware changed, as statements take it: two lists, one beside the other."""
+    pairs = [(engine, cut) for engine, cuts in changes.items() for cut in cuts]
+    return {"cut_engines": [engine for engine, _ in pairs], "cuts": [cut for _, cut in pairs]}
 
 
 def read_engine_minutes(ledger: Ledger, start_ns: int, end_ns: int) -> list[EngineMinute]:

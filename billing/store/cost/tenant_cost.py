@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from functools import cache
@@ -12,7 +12,7 @@ from typing import Any, Final
 from billing.cost.attribution import EngineHourCost, TenantCost, price_engine_hour, share_cold
 from billing.cost.facts import ColdLoad, EngineMinute, NotConserved, QuarterKey, TenantQuarter
 from billing.cost.tenant_quarters import Part, merge, without_engine_time
-from billing.errors import BillingError, BookMissing
+from billing.errors import AmountInvalid, BillingError, BookMissing
 from billing.exact.money import product, total
 from billing.exact.periods import BillingMonth, hour_start, to_ns
 from billing.invoice.prices import book_as_of, gpu_price
@@ -21,7 +21,8 @@ from billing.store import versions
 from billing.store.catalog_history import known_catalog
 from billing.store.clickhouse import Ledger
 from billing.store.cost.derivations import Derived
-from billing.store.cost.engine_time import read_engine_minutes
+from billing.store.cost.disputes import quarantine_disputes
+from billing.store.cost.engine_time import cut_parameters, read_engine_minutes
 from catalog import tariff
 from catalog.durations import DAY_NS
 from catalog.model import Catalog, PriceBook, Tenant
@@ -38,6 +39,7 @@ _NUMBERS: Final = (
 )  # fmt: skip
 
 Unmeasured = Counter[QuarterKey]
+Cuts = Mapping[str, Sequence[int]]
 Books = Callable[[int], PriceBook]
 """The price book of the UTC hour that begins at those nanoseconds."""
 
@@ -58,8 +60,10 @@ def write_tenant_cost(ledger: Ledger, start_ns: int, end_ns: int, catalog: Catal
         window = {"start_ns": max(start_ns, day["day_ns"]), "end_ns": min(end_ns, day["day_ns"] + DAY_NS)}
         if window["start_ns"] >= window["end_ns"]:
             continue
-        quarters, unmeasured = _quarters(ledger, window)
-        hours, others = _price(quarters, read_engine_minutes(ledger, **window), books, faults)
+        quarantine_disputes(ledger, window, catalog, now)
+        cuts = hardware_cuts(ledger, window)
+        quarters, unmeasured = _quarters(ledger, window, cuts)
+        hours, others = _price(quarters, read_engine_minutes(ledger, **window), cuts, books, faults)
         rows = [row for hour in hours for row in hour.tenants] + others
         new = _tenant_rows(rows, unmeasured, catalog, books, faults)
         changed += _rewrite(ledger, "tenant_cost", _KEY, new, window, now)
@@ -88,26 +92,36 @@ def tenant_month(ledger: Ledger, tenant: str, start_ns: int, end_ns: int) -> lis
     ]
 
 
-def _quarters(ledger: Ledger, window: dict[str, int]) -> tuple[list[TenantQuarter], Unmeasured]:
+def hardware_cuts(ledger: Ledger, window: Mapping[str, int]) -> Cuts:
+    """By engine, where it went on with other hardware within an hour."""
+    cuts: defaultdict[str, list[int]] = defaultdict(list)
+    for row in ledger.read("hardware_changes", window):
+        cuts[row["engine"]].append(row["at_ns"])
+    return cuts
+
+
+def _quarters(ledger: Ledger, window: dict[str, int], cuts: Cuts) -> tuple[list[TenantQuarter], Unmeasured]:
     found = list(quarter_parts(ledger, window))
     unmeasured = Counter({part.key: row["unmeasured"] for row, part in found if "unmeasured" in row})
-    return merge(part for _, part in found) + _cold(ledger, window), unmeasured
+    return merge(part for _, part in found) + _cold(ledger, window, cuts), unmeasured
 
 
 def quarter_parts(ledger: Ledger, window: dict[str, int], tenant: str = "") -> Iterator[tuple[dict[str, Any], Part]]:
     """What the meter measured, and what records count and estimate, with the row that says it: of all tenants, or of one by attempt.
+    What is disputed is UNKNOWN_TENANT's, nobody's.
 
     The row's `identity` is then emitter, number and request of the attempt.
     """
-    asked = {"window": EventName.WINDOW, "base": BASE, "tenant": tenant, **window}
+    cuts = cut_parameters(hardware_cuts(ledger, window))
+    asked = {"window": EventName.WINDOW, "base": BASE, "tenant": tenant, **window, **cuts}
     for query in ("measured_quarters", "request_quarters", "estimated_quarters"):
         for row in ledger.read(query, asked):
             key = QuarterKey(row["tenant"], row["adapter_name"], row["engine_id"], row["status"], row["quarter_ns"])
             yield row, Part(key, {name: row[name] for name in _NUMBERS if name in row})
 
 
-def _cold(ledger: Ledger, window: dict[str, int]) -> list[TenantQuarter]:
-    rows = ledger.read("cold_loads", {"window": EventName.WINDOW, **window})
+def _cold(ledger: Ledger, window: dict[str, int], cuts: Cuts) -> list[TenantQuarter]:
+    rows = ledger.read("cold_loads", {"window": EventName.WINDOW, **window, **cut_parameters(cuts)})
     loads = [ColdLoad(row["engine"], row["adapter"], row["quarter_ns"], row["cold_ns"]) for row in rows]
     months = sorted({month_of(load.start_ns, "UTC") for load in loads})
     shared = []
@@ -119,16 +133,21 @@ def _cold(ledger: Ledger, window: dict[str, int]) -> list[TenantQuarter]:
 
 
 def _price(
-    quarters: Sequence[TenantQuarter], minutes: Sequence[EngineMinute], books: Books, faults: list[str]
+    quarters: Sequence[TenantQuarter], minutes: Sequence[EngineMinute], cuts: Cuts, books: Books, faults: list[str]
 ) -> tuple[list[EngineHourCost], list[TenantCost]]:
     """Engine-hours priced, and the rows beside them: attempts without an engine, or of an hour in which theirs was not rented."""
+
+    def begin(engine: str, at_ns: int) -> int:
+        """Where the hour begins that holds the instant, or its part on the same hardware."""
+        return max([hour_start(at_ns), *(cut for cut in cuts.get(engine, ()) if cut <= at_ns)])
+
     by_hour: defaultdict[tuple[str, int], list[TenantQuarter]] = defaultdict(list)
     minutes_of: defaultdict[tuple[str, int], list[EngineMinute]] = defaultdict(list)
     for minute in minutes:
-        minutes_of[minute.engine, hour_start(minute.start_ns)].append(minute)
+        minutes_of[minute.engine, begin(minute.engine, minute.start_ns)].append(minute)
     others = []
     for row in quarters:
-        where = row.engine, hour_start(row.start_ns)
+        where = row.engine, begin(row.engine, row.start_ns)
         if where not in minutes_of and not row.measured_ns:
             others.append(without_engine_time(row, Decimal(0)))
         else:
@@ -137,10 +156,13 @@ def _price(
     for where in sorted(minutes_of.keys() | by_hour.keys()):
         rows, seen = by_hour[where], minutes_of[where]
         try:
-            price = _price_of(seen[0], rows, books(where[1])) if seen else Decimal(0)
-            hours.append(price_engine_hour(seen, rows, price))
+            price = _price_of(seen[0], rows, books(hour_start(where[1]))) if seen else Decimal(0)
+            hours.append(price_engine_hour(seen, rows, price, where[1]))
         except (NotConserved, BillingError) as error:
-            faults.append(str(error))
+            named = (
+                f"engine {where[0]}, {to_datetime(where[1]).isoformat()}: " if isinstance(error, AmountInvalid) else ""
+            )
+            faults.append(named + str(error))
     return hours, others
 
 

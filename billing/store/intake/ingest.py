@@ -113,12 +113,12 @@ def retry(
 
 
 def _taken(ledger: Ledger, row: Mapping[str, Any], catalog: Catalog, now: datetime) -> bool:
-    """An entry of an event holds its body, its name begins the reason; any other holds its line."""
-    if not row["emitter"]:
+    """An entry of an event holds its body, its name and number begin the reason; any other holds its line."""
+    name, _, rest = row["reason"].partition(" ")
+    if not rest.startswith(f"{row['emitter']}:{row['seq']}: "):
         return _take_again(ledger, row["content"], row["source"], catalog, now)
     if row["event_time"] is None:
         return False
-    name = row["reason"].split(" ", 1)[0]
     return _take_event(ledger, EventRow(name, row["emitter"], row["seq"], row["event_time"], row["content"]), now)
 
 

@@ -20,9 +20,10 @@ _MAX_CONTENT: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Something that was not booked. `kind` is `usage` for a whole usage record that may be booked later, else `line`."""
+    """Something that was not booked. `kind` is `usage` for a whole usage record that may be booked later, `share` for engine time
+    of which it is in doubt whose it was, else `line`."""
 
-    kind: Literal["line", "usage"]
+    kind: Literal["line", "usage", "share"]
     source: str
     reason: str
     content: str

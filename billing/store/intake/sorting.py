@@ -11,6 +11,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from billing.store.intake.quarantine import Entry
 from billing.store.intake.sources import LONGEST_LINE, Line
 from billing.store.intake.usage import Candidate
@@ -28,7 +30,7 @@ from telemetry.engine_time import NotConserved as WindowNotConserved
 from telemetry.errors import LineInvalid
 from telemetry.names import Attr, EventName
 from telemetry.otlp_decode import EventRow, Rejected, SpanRow, json_message, sift
-from telemetry.values import Value, misplaced
+from telemetry.values import MOST, Value, misplaced, negatives
 
 _OTLP: Final = ('"resourceSpans"', '"resourceLogs"', '"resourceMetrics"', '"resourceProfiles"')
 _OURS: Final = "loraledger"
@@ -154,6 +156,11 @@ def _body_fault(event: EventRow, now_ns: int) -> str | None:
     body = kind.from_json(event.body)
     if isinstance(body, MeterWindow | PrefixReshare):
         body.check()
+    # The moves of a re-share line add up to 0, so some are below it.
+    if wrong := negatives(replace(body, moves=()) if isinstance(body, PrefixReshare) else body):
+        return wrong[0]
+    if isinstance(body, EngineSession) and not 0 < body.gpu_count <= MOST:
+        return f"gpu_count of engine {body.engine} is {body.gpu_count}, not between 1 and {MOST}"
     if instant and (wrong := misplaced(instant, getattr(body, instant), now_ns)):
         return wrong[0]
     if isinstance(body, MeterWindow) and not 0 < body.end_ns - body.start_ns <= MINUTE_NS - body.start_ns % MINUTE_NS:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from billing.exact.periods import to_ns
 from billing.store.clickhouse import Ledger
 from billing.store.intake import quarantine
 from billing.store.intake.quarantine import Entry
-from billing.store.rows import looked_for, usage_record, usage_row
+from billing.store.rows import REPLACED, looked_for, usage_record, usage_row
 from catalog.durations import DAY_NS
 from catalog.model import Catalog
 from telemetry.engine_time import Opened
@@ -51,7 +51,7 @@ class Booked:
 def book(ledger: Ledger, candidates: Iterable[Candidate], catalog: Catalog, now: datetime) -> Booked:
     """Add records that are new and sound; a copy changes nothing, a contradiction or a fault goes to quarantine.
 
-    A closed record replaces a lost one. Two different records of one identity: the first stays, the second is quarantined.
+    A closed record replaces a lost one, also one of another tenant. Two different records of one identity: the first stays, the second is quarantined.
     """
     now_ns = to_ns(now)
     entries: list[Entry] = []
@@ -62,11 +62,13 @@ def book(ledger: Ledger, candidates: Iterable[Candidate], catalog: Catalog, now:
         except UsageInvalid as error:
             entries.append(_unread(candidate, error, now_ns))
     known = _booked(ledger, [record for record, _ in parsed])
+    judge = _judge(ledger, [record for record, _ in parsed], catalog, now)
     fresh: dict[tuple[str, int], tuple[UsageRecord, str]] = {}
+    moved: list[UsageRecord] = []
     duplicates = 0
     for record, candidate in parsed:
         before = known.get(record.identity)
-        reasons = faults(record, catalog) + absurdities(record, now_ns)
+        reasons = judge(record)
         if before is not None and replace(before, source=record.source) == record:
             duplicates += 1
             continue
@@ -75,9 +77,12 @@ def book(ledger: Ledger, candidates: Iterable[Candidate], catalog: Catalog, now:
         if reasons:
             entries.append(_entry(record, candidate, reasons, now_ns))
         else:
+            if before is not None and before.tenant != record.tenant and record.identity not in fresh:
+                moved.append(before)
             known[record.identity] = record
             fresh[record.identity] = record, text_hash(candidate.text)
-    ledger.insert("usage_versions", [usage_row(record, text, now_ns) for record, text in fresh.values()])
+    replaced = [usage_row(record, "", now_ns) | {"status": REPLACED} for record in moved]
+    ledger.insert("usage_versions", replaced + [usage_row(record, text, now_ns) for record, text in fresh.values()])
     return Booked(len(fresh), duplicates, quarantine.put(ledger, entries, now))
 
 
@@ -117,6 +122,7 @@ def _ours(ledger: Ledger, candidates: Sequence[Candidate], catalog: Catalog, now
     if emitters := sorted(set(claims) - {""}):
         known = {row["emitter"] for row in ledger.read("known_emitters", {"emitters": emitters})}
     opened = {(row["emitter"], row["seq"]): (row["tenant"], row["request_id"]) for row in _opened(ledger, records)}
+    judge = _judge(ledger, records, catalog, now)
     ours = []
     for (candidate, record), emitter in zip(read, claims, strict=True):
         if record is None:
@@ -124,7 +130,7 @@ def _ours(ledger: Ledger, candidates: Sequence[Candidate], catalog: Catalog, now
         elif record.identity in opened:
             genuine = opened[record.identity] == (record.tenant, record.request_id)
         else:
-            genuine = emitter in known or not (faults(record, catalog) + absurdities(record, to_ns(now)))
+            genuine = emitter in known or not judge(record)
         ours += [candidate] if genuine else []
     return ours
 
@@ -140,7 +146,11 @@ def _unread(candidate: Candidate, error: UsageInvalid, now_ns: int) -> Entry:
     found = _fields(candidate.text)
     at_ns: Any = found.get("arrival_ns")
     placed = at_ns if type(at_ns) is int and not misplaced("", at_ns, now_ns) else None
-    return Entry("line", candidate.source, str(error), candidate.text, placed, _text(found.get("tenant")))
+    emitter, seq = _text(found.get("emitter")), found.get("seq")
+    number = seq if type(seq) is int and 0 <= seq < 2**63 else -1
+    return Entry(
+        "line", candidate.source, str(error), candidate.text, placed, _text(found.get("tenant")), emitter, number
+    )
 
 
 def _text(value: Any) -> str:
@@ -170,15 +180,29 @@ def book_lost(ledger: Ledger, lives: Sequence[Life], catalog: Catalog, now: date
 
 def retry_usage(ledger: Ledger, catalog: Catalog, now: datetime) -> Booked:
     """Book the records that wait in quarantine and have no fault any more."""
-    good = []
-    for entry in ledger.read("quarantine_open", {"kind": "usage"}):
-        record = tried(candidate := Candidate(entry["content"], entry["source"]))
-        if record is not None and not faults(record, catalog) and not absurdities(record, to_ns(now)):
-            good.append((entry["id"], candidate))
+    waiting = [
+        (entry["id"], candidate, record)
+        for entry in ledger.read("quarantine_open", {"kind": "usage"})
+        if (record := tried(candidate := Candidate(entry["content"], entry["source"]))) is not None
+    ]
+    judge = _judge(ledger, [record for _, _, record in waiting], catalog, now)
+    good = [(entry_id, candidate) for entry_id, candidate, record in waiting if not judge(record)]
     result = book(ledger, [candidate for _, candidate in good], catalog, now)
     booked = [entry_id for entry_id, candidate in good if _is_booked(ledger, candidate)]
     quarantine.resolve(ledger, dict.fromkeys(booked, quarantine.ACCEPTED), now)
     return result
+
+
+def _judge(
+    ledger: Ledger, records: Iterable[UsageRecord], catalog: Catalog, now: datetime
+) -> Callable[[UsageRecord], list[str]]:
+    """What says why one of these records cannot be booked: the one rule set, however a record comes."""
+    strange = sorted({r.engine for r in records if r.engine is not None and catalog.engine(r.engine) is None})
+    seen: set[str] = set()
+    if strange:
+        asked = {"engines": strange, "session": EventName.SESSION, "window": EventName.WINDOW}
+        seen = {row["engine"] for row in ledger.read("engines_seen", asked)}
+    return lambda record: faults(record, catalog, seen) + absurdities(record, to_ns(now))
 
 
 def _is_booked(ledger: Ledger, candidate: Candidate) -> bool:

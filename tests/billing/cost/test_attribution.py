@@ -152,7 +152,7 @@ def test_facts_of_another_engine_or_hour_are_refused(
             ColdLoad,
             st.sampled_from("ef"),
             st.sampled_from("xyz"),
-            st.integers(0, 8).map(lambda q: T0 + q * QUARTER_NS + 1),
+            st.integers(0, 8).map(lambda q: T0 + q * QUARTER_NS),
             st.integers(0, 10**12),
         )
     ),
@@ -162,7 +162,7 @@ def test_shared_cold_time_sums_to_the_loads(loads: list[ColdLoad], requests: dic
     rows = share_cold(loads, requests)
     given_ns: Counter[tuple[str, str, int]] = Counter()
     for load in loads:
-        given_ns[load.engine, load.adapter, load.start_ns - load.start_ns % QUARTER_NS] += load.cold_ns
+        given_ns[load.engine, load.adapter, load.start_ns] += load.cold_ns
     shared_ns: Counter[tuple[str, str, int]] = Counter()
     for row in rows:
         shared_ns[row.engine, row.adapter, row.start_ns] += row.cold_ns

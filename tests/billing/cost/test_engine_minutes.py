@@ -59,9 +59,18 @@ def test_parts_that_do_not_sum_are_an_error() -> None:
         engine_minutes([MeasuredMinute("cpu-0", T0, 10, 4, 5, 0, 0, 0, 0)], [life(0, 60)], T0, T0 + MINUTE_NS)
 
 
-def test_one_minute_on_two_kinds_of_hardware_is_an_error() -> None:
+def test_a_minute_in_which_the_hardware_changed_is_one_for_each() -> None:
+    lifes = [life(0, 20), life(30, 90, ("h200", 2)), life(90, 100, ("h200", 2)), life(100, 110)]
+    found = engine_minutes([], lifes, T0, T0 + 2 * MINUTE_NS)
+    assert [((m.start_ns - T0) // S, m.down_ns // S, m.gpu_type, m.gpu_count) for m in found] == [
+        (0, 20, *CPU), (30, 30, "h200", 2), (60, 40, "h200", 2), (100, 10, *CPU)
+    ]  # fmt: skip
+
+
+def test_hardware_that_changes_back_and_forth_at_once_is_an_error() -> None:
+    lifes = [life(0, 60), life(0, 60, ("h200", 2)), life(0, 60)]
     with pytest.raises(EngineHourInvalid):
-        engine_minutes([], [life(0, 30), life(30, 60, ("h200", 2))], T0, T0 + MINUTE_NS)
+        engine_minutes([], lifes, T0, T0 + MINUTE_NS)
 
 
 def test_a_run_lasts_from_the_first_to_the_last_sign_of_life(example: Catalog) -> None:

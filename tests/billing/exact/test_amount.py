@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from billing.errors import AmountInvalid
-from billing.exact.amount import Amount
+from billing.exact.amount import Amount, read_amount
 
 D = Decimal
 CENTS = st.integers(-(10**20), 10**20).map(lambda units: Amount(D(units).scaleb(-18), "EUR"))
@@ -51,3 +51,18 @@ def test_two_currencies_never_meet() -> None:
     odd: Any = 0.1
     with pytest.raises(TypeError):
         _ = euro * odd
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("12.34", "12.34"), ("0", "0"), ("-3", "-3"), ("7" * 18 + "." + "1" * 18, None)]
+)
+def test_an_amount_is_read_as_it_is_written(text: str, value: str | None) -> None:
+    assert read_amount(text) == D(value or text)
+
+
+@pytest.mark.parametrize(
+    "text", ["1e2", "٣", "NaN", "Infinity", "", " 1", "1_000", "1,5", "+1", ".5", "5.", "1.2.3", "12\n", "9" * 19]
+)
+def test_what_is_no_plain_amount_is_refused_in_words(text: str) -> None:
+    with pytest.raises(AmountInvalid, match=r"is not an amount such as 12\.34"):
+        read_amount(text)

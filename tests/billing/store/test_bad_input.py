@@ -17,7 +17,7 @@ from billing.store.finance import waiting
 from billing.store.intake.ingest import ingest
 from billing.store.intake.usage import book_spans
 from catalog.model import Catalog
-from telemetry.engine_time import EngineSession, SessionEvent
+from telemetry.engine_time import EngineSession, MeterWindow, SessionEvent, Share
 from telemetry.names import Attr, EventName
 from telemetry.otlp_decode import parse_line
 from telemetry.otlp_encode import event_line, span_line
@@ -43,9 +43,15 @@ def span(start_ns: int, **attributes: str) -> str:
     return span_line("ab" * 16, "cd" * 8, "", "POST", start_ns, start_ns + 1, attributes, {"service.name": "x"})
 
 
-def session(at_ns: int) -> str:
-    value = EngineSession("meter-9", 0, "cpu-0", "run-9", SessionEvent.STARTED, at_ns, "demo-cpu", 1)
+def session(at_ns: int, gpus: int = 1) -> str:
+    value = EngineSession("meter-9", 0, "cpu-0", "run-9", SessionEvent.STARTED, at_ns, "demo-cpu", gpus)
     return event_line(EventName.SESSION, value.to_json(), ARRIVED, None, "meter-9", 0)
+
+
+def window(idle_ns: int, base_ns: int) -> str:
+    share = Share("crm:1", "bank", None, base_ns, 0, 0, 1, 1)
+    value = MeterWindow("meter-9", 0, "cpu-0", ARRIVED, ARRIVED + S, 1, idle_ns, shares=(share,))
+    return event_line(EventName.WINDOW, value.to_json(), ARRIVED, None, "meter-9", 0)
 
 
 BAD: dict[str, tuple[str | bytes, str]] = {
@@ -67,6 +73,17 @@ BAD: dict[str, tuple[str | bytes, str]] = {
     "usage from the future": (usage(arrival_ns=FUTURE, finished_ns=FUTURE + 1), f"arrival_ns {FUTURE} is in the future"),
     "usage from 1970": (usage(arrival_ns=1, finished_ns=2), "arrival_ns 1 is before 2020"),
     "a tenant nobody knows": (usage(tenant="ghost"), "tenant 'ghost' is not in the catalog"),
+    "more delivered than computed": (usage(output_tokens_computed=3), "output_tokens_delivered 4 > output_tokens_computed 3"),
+    "an attempt before the first": (usage(attempt=-1), "attempt is -1, not between 1 and"),
+    "more attempts than a column takes": (usage(attempt=2**31), "attempt is 2147483648, not between 1 and"),
+    "an instant before there were any": (usage(admitted_ns=-5), "admitted_ns is negative (-5)"),
+    "a first token before there were any": (usage(first_token_ns=-5), "first_token_ns is negative (-5)"),
+    "no GPU at all": (usage(gpu_count=0), "gpu_count is 0, not between 1 and"),
+    "a status of no protocol": (usage(http_status=7), "http_status is 7"),
+    "an engine nobody knows": (usage(engine="ghost-gpu"), "engine 'ghost-gpu' is not in the catalog, and never told of itself"),
+    "an engine without a GPU": (session(ARRIVED, 0), "gpu_count of engine cpu-0 is 0, not between 1 and"),
+    "a window with less than no idle time": (window(-S, 2 * S), "idle_ns is negative (-1000000000)"),
+    "a window with less than no share": (window(2 * S, -S), "shares.0.base_ns is negative (-1000000000)"),
     "a session from the future": (session(FUTURE), f"at_ns {FUTURE} is in the future"),
 }  # fmt: skip
 TIMELESS = ("usage from", "no JSON", "bytes", "JSON that", "half")

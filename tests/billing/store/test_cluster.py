@@ -35,6 +35,9 @@ def test_a_view_reads_the_spread_tables_and_a_materialized_one_feeds_from_its_ow
     assert on_cluster("-- x\nCREATE VIEW v AS\nSELECT 1\nFROM rows\n", "east", "d") == [
         "-- x\nCREATE VIEW v ON CLUSTER 'east' AS\nSELECT 1\nFROM rows\n"
     ]
+    assert on_cluster("-- x\nCREATE OR REPLACE VIEW v AS\nSELECT 1\n", "east", "d") == [
+        "-- x\nCREATE OR REPLACE VIEW v ON CLUSTER 'east' AS\nSELECT 1\n"
+    ]
     assert on_cluster("-- x\nCREATE MATERIALIZED VIEW v TO sums\nAS SELECT 1\nFROM rows\n", "east", "d") == [
         "-- x\nCREATE MATERIALIZED VIEW v ON CLUSTER 'east' TO sums_local\nAS SELECT 1\nFROM rows_local\n"
     ]

@@ -1,5 +1,5 @@
 -- Open entries that touch the window (one without an instant touches every window), grouped by reason and by what they touch: the tenant, or where
--- none is known those that the content names, and the engine that the content or the emitter's other facts name.
+-- none is known those that the content names, and the engine that the content or the emitter's other facts name (of events only).
 SELECT
     kind, reason, touched, engine, min(event_ns) AS first_ns, max(event_ns) AS last_ns, count() AS entries, any(source) AS example,
     any(emitter) AS one_emitter, arraySort(groupArray(id)) AS ids
@@ -13,7 +13,7 @@ FROM
             arrayFilter(name -> position(waiting.content, concat('"', name, '"')) > 0 OR position(waiting.content, concat('"', name, '\\"')) > 0, {tenants:Array(String)})
         ) AS touched,
         if(
-            waiting.tenant != '' OR waiting.emitter = '', '',
+            waiting.tenant != '' OR waiting.emitter = '' OR waiting.kind != 'line' OR JSONExtractString(waiting.content, 'schema') != '', '',
             if(sources.engine != '', sources.engine, arrayFirst(name -> position(waiting.content, concat('"', name, '"')) > 0, {engines:Array(String)}))
         ) AS engine
     FROM quarantine AS waiting

@@ -2,7 +2,7 @@
 SELECT
     JSONExtractString(body, 'engine') AS engine,
     splitByChar('@', cold.1)[1] AS adapter,
-    start_ns - start_ns % 900000000000 AS quarter_ns,
+    greatest(start_ns - start_ns % 900000000000, arrayMax(arrayConcat([toInt64(0)], arrayFilter((cut, of) -> of = engine AND cut <= start_ns, {cuts:Array(Int64)}, {cut_engines:Array(String)})))) AS quarter_ns,
     sum(cold.2) AS cold_ns
 FROM ledger_events
 ARRAY JOIN JSONExtract(body, 'cold_ns', 'Map(String, Int64)') AS cold

@@ -1,7 +1,7 @@
--- Meter windows summed by engine and UTC minute. No window crosses a minute: ingest refuses such.
+-- Meter windows summed by engine and UTC minute, from where its hardware changed in it if it did. No window crosses a minute: ingest refuses such.
 SELECT
     w.engine AS engine,
-    start_ns - start_ns % 60000000000 AS minute_ns,
+    greatest(start_ns - start_ns % 60000000000, arrayMax(arrayConcat([toInt64(0)], arrayFilter((cut, of) -> of = w.engine AND cut <= start_ns, {cuts:Array(Int64)}, {cut_engines:Array(String)})))) AS minute_ns,
     sum(end_ns - start_ns) AS wall_ns,
     sum(w.idle_ns) AS idle_ns,
     sum(arraySum(arrayMap(s -> s.base_ns + s.adapter_ns, w.shares))) AS tenants_ns,

@@ -1,7 +1,7 @@
 -- Each engine process as its session events tell it: first and last sign of life, and whether it stopped.
 SELECT
     engine, session, any(emitter) AS emitter, min(at_ns) AS first_ns, max(at_ns) AS last_ns, toBool(max(event = 'stopped')) AS stopped,
-    any(gpu_type) AS gpu_type, any(gpu_count) AS gpu_count
+    argMin(gpu_type, at_ns) AS gpu_type, argMin(gpu_count, at_ns) AS gpu_count
 FROM
 (
     SELECT

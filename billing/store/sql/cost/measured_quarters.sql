@@ -1,4 +1,4 @@
--- Measured time by tenant, adapter, engine and quarter hour, with the status of the attempt, empty status: no usage record (yet).
+-- Measured time by tenant, adapter, engine and quarter hour, with the status of the attempt, empty status: no usage record (yet). What is disputed is nobody's.
 -- Of one tenant by attempt, and only those with a record, or (empty) of all. An attempt arrives before its windows, at most a day: that bounds the records to look up.
 SELECT
     shares.tenant AS tenant, shares.adapter AS adapter_name, shares.engine AS engine_id, records.status AS status, shares.quarter_ns AS quarter_ns,
@@ -6,18 +6,20 @@ SELECT
 FROM
 (
     SELECT
-        engine, quarter_ns, share.attempt AS attempt, share.tenant AS tenant, splitByChar('@', ifNull(share.adapter, {base:String}))[1] AS adapter,
+        engine, quarter_ns, share.attempt AS attempt, if(share.attempt IN (SELECT attempt FROM disputed_attempts), 'unknown', share.tenant) AS tenant,
+        splitByChar('@', ifNull(share.adapter, {base:String}))[1] AS adapter,
         sum(share.base_ns) AS base_ns, sum(share.adapter_ns) AS adapter_ns
     FROM
     (
         SELECT
-            JSONExtractString(body, 'engine') AS engine, start_ns - start_ns % 900000000000 AS quarter_ns,
+            JSONExtractString(body, 'engine') AS engine,
+            greatest(start_ns - start_ns % 900000000000, arrayMax(arrayConcat([toInt64(0)], arrayFilter((cut, of) -> of = engine AND cut <= start_ns, {cuts:Array(Int64)}, {cut_engines:Array(String)})))) AS quarter_ns,
             JSONExtract(body, 'shares', 'Array(Tuple(attempt String, tenant String, adapter Nullable(String), base_ns Int64, adapter_ns Int64))') AS shares
         FROM ledger_events
         WHERE name = {window:String} AND start_ns >= {start_ns:Int64} AND start_ns < {end_ns:Int64}
     )
     ARRAY JOIN shares AS share
-    WHERE {tenant:String} = '' OR share.tenant = {tenant:String}
+    WHERE {tenant:String} = '' OR tenant = {tenant:String}
     GROUP BY engine, quarter_ns, attempt, tenant, adapter
 ) AS shares
 LEFT JOIN

@@ -20,7 +20,7 @@ from billing.store.cost.tenant_cost import write_tenant_cost
 from billing.store.errors import CloseRefused, GapMissing
 from billing.store.finance import month_window
 from billing.store.intake.ingest import ingest
-from billing.store.intake.quarantine import listed
+from billing.store.intake.quarantine import listed, release
 from billing.store.intake.usage import book_lost, book_spans
 from billing.store.invoice.invoices import close_month, take_on
 from billing.store.invoice.verify import verify
@@ -28,7 +28,7 @@ from catalog.load import parse
 from catalog.model import Catalog
 from telemetry.engine_time import EngineCounters, SessionEvent
 from telemetry.names import EventName
-from telemetry.usage import Slice, Status
+from telemetry.usage import Slice, Status, UsageRecord
 
 S = 1_000_000_000
 MINUTE = 60 * S
@@ -271,6 +271,59 @@ def test_what_waits_in_quarantine_blocks_whom_it_names_and_is_released_when_take
     closed = october.close()
     assert closed.blocked == {}
     assert october.ask("SELECT status FROM billing_periods") == [("closed",)]
+
+
+def test_numbers_that_were_given_up_or_taken_later_are_not_missing_and_say_not_how_long_a_stream_is(
+    october: Month,
+) -> None:
+    october.on("cpu-0", "run-0")
+    for rank, tenant in enumerate(("clinic", "campus", "freeride"), start=1):
+        october.serve(tenant, rank)
+    lines = october.traffic.lines
+    spoiled = next(n for n, line in enumerate(lines) if '"loraledger.meter.window"' in line and '\\"seq\\":1,' in line)
+    lines[spoiled] = lines[spoiled].replace('\\"idle_ns\\":', '\\"colour\\":1,\\"idle_ns\\":')
+    plain = UsageRecord("crm", 5, "r", "ghost", october.t0, october.t0 + S, Status.OK, source="plain")
+    wild = replace(plain, emitter=october.traffic.gateway, seq=10**9, source="gateway")
+    lines += [replace(plain, seq=9, tenant="clinic", input_tokens=1, output_tokens_delivered=1, slices=()).to_json()]
+    lines += [plain.to_json(), wild.to_json(), wild.to_json()[:-1].replace("0000,", "0001,") + ',"colour":"red"}']
+    october.derive()
+    assert {entry.kind for entry in listed(october.ledger)} == {"line", "usage"}
+    assert [block.kind for block in october.close().blocks if block.kind is Kind.RECORDS] == []
+    assert release(october.ledger, [entry.id for entry in listed(october.ledger)], "not ours", october.now)
+    october.derive()
+    assert found(october.close()) == {"campus": {Kind.AGREEMENT}}, "whose time was in the window that was given up"
+
+
+def test_attempts_without_figures_block_their_tenant_with_what_they_may_be_worth(october: Month) -> None:
+    t0 = october.t0
+    known = UsageRecord(
+        "crm", 0, "r", "campus", t0, t0 + S, Status.OK, input_tokens=10**6, cached_tokens=0, output_tokens_delivered=0, slices=()
+    )  # fmt: skip
+    unknown = replace(known, seq=1, input_tokens=None)
+    failed = replace(unknown, seq=2, status=Status.REJECTED, output_tokens_delivered=None)
+    timed = replace(known, seq=3, tenant="clinic", slices=None)
+    part = Slice(t0 - t0 % (15 * MINUTE), 2 * S, S, 0)
+    reported = replace(known, seq=4, tenant="clinic", slices=(part,), engine="cpu-0", gpu_type="demo-cpu", gpu_count=1)
+    lines = [replace(one, source="plain").to_json() for one in (known, unknown, failed, timed, reported)]
+    october.traffic.lines = lines
+    october.derive()
+    closed = october.close()
+    assert found(closed) == {"campus": {Kind.UNMEASURED}, "clinic": {Kind.UNMEASURED}}
+    campus, clinic = closed.blocked["campus"][0], closed.blocked["clinic"][0]
+    assert campus.what == "1 attempts of campus have no tokens, by which its plan charges: they would be billed as 0"
+    assert (campus.records, campus.cost, campus.engine_ns) == (1, Decimal(600), None)
+    assert clinic.what == (
+        "2 attempts of clinic have no time that a meter measured, by which its plan charges: they would be billed as 0; "
+        "their source reports 3000000000 ns"
+    )
+    assert (clinic.records, clinic.engine_ns) == (2, 3 * S)
+    assert clinic.cost is not None
+    assert round(clinic.cost, 6) == 3, "three seconds at 3600 an hour"
+    assert f"--accept {campus.id}" in campus.advice
+    october.take_on(campus.id, clinic.id)
+    closed = october.close()
+    assert closed.blocked == {}
+    assert [(invoice.tenant, invoice.net) for invoice in closed.invoices] == [("campus", Decimal("600.00"))]
 
 
 def test_a_record_that_differs_from_the_meter_blocks_its_tenant(october: Month) -> None:

@@ -275,3 +275,43 @@ def test_billing_months_are_cut_in_the_tenants_time_zone(
     derive(kolkata_midnight - 30 * MINUTE, kolkata_midnight + 30 * MINUTE, now)
     rows = derive.ledger.ask("SELECT tenant, billing_month, base_ns FROM tenant_cost ORDER BY ALL").rows
     assert rows == [("campus", "2026-09", 9), ("forge", "2026-09", 5), ("forge", "2026-10", 7)]
+
+
+@pytest.mark.parametrize("gap_s", [0, 5, 100, 1500])
+def test_an_engine_that_goes_on_with_more_gpus_costs_what_each_of_them_did(
+    derive: Derive, traffic: Any, ns: Callable[..., int], now: datetime, gap_s: int
+) -> None:
+    """10 s on one GPU and 10 s on two are 30 GPU-seconds, in one minute, one quarter hour or one hour."""
+    t0 = ns(2026, 10, 5, 10, 20)
+    traffic.session(SessionEvent.STARTED, t0)
+    traffic.serve("clinic", t0, 10 * S, length_ns=10 * S)
+    traffic.session(SessionEvent.STOPPED, t0 + 10 * S)
+    t1 = t0 + (10 + gap_s) * S
+    traffic.meter, traffic.gpu_count, traffic.sessions, traffic.windows = "meter-2", 2, 0, 0
+    traffic.session(SessionEvent.STARTED, t1, "run-2")
+    for start_ns in (t1, t1 + 6 * S):
+        traffic.serve("clinic", start_ns, 4 * S, adapter="icd10-coder", length_ns=4 * S, cold_ns=0)
+    traffic.window(t1 + 4 * S, t1 + 6 * S)
+    traffic.session(SessionEvent.STOPPED, t1 + 10 * S, "run-2")
+    hour = ns(2026, 10, 5, 10), ns(2026, 10, 5, 11)
+    derive(*hour, now)
+
+    start = datetime(2026, 10, 5, 10, tzinfo=now.tzinfo)
+    found = reconciliation(derive.ledger, start, start + timedelta(hours=1))
+    assert found.rented_ns == 30 * S
+    found.check()
+    price = derive.catalog.price_books[0].gpu_hours[0].per_hour
+    ask = derive.ledger.ask
+    assert round(sum_of(ask("SELECT cost FROM engine_cost")), 6) == price * 30 / 3600
+    by_count = "SELECT gpu_count, sum(measured_ns) FROM tenant_cost GROUP BY 1 ORDER BY 1"
+    assert ask(by_count).rows == [(1, 10 * S), (2, 8 * S)]
+    assert ask("SELECT sum(requests) FROM tenant_cost").rows == [(3,)]
+    assert round(sum_of(ask("SELECT cost FROM tenant_cost")), 6) == round(price * 26 / 3600, 6)
+    assert ask("SELECT rented_gpu_ns, missing_ns, missing_cost FROM finance_reconciliation").rows == [(30 * S, 0, 0)]
+    assert ask("SELECT sum(rented_ns * gpu_count) FROM engine_time").rows == [(30 * S,)]
+    derive(*hour, now)
+    assert ask("SELECT count() FROM engine_time").rows == [(2,)]
+
+
+def sum_of(answer: Any) -> Decimal:
+    return sum((row[0] for row in answer.rows), Decimal(0))

@@ -108,6 +108,19 @@ def test_an_attempt_that_never_closed_is_lost_with_null_times_until_its_record_t
     assert ledger.ask("SELECT status FROM usage ORDER BY seq").rows == [("lost",), ("ok",)]
 
 
+def test_an_attempt_lost_as_one_tenants_and_closed_as_anothers_is_one_attempt(
+    ledger: Ledger, example: Catalog, now: datetime
+) -> None:
+    lost = UsageRecord("gw-1", 0, "req", "bank", T0 + 1, None, Status.LOST)
+    closed = replace(FULL, tenant="clinic")
+    one = "SELECT emitter, seq, tenant, status FROM usage"
+    assert bookings(ledger, lost, catalog=example, now=now) == Booked(records=1)
+    assert bookings(ledger, closed, closed, catalog=example, now=now) == Booked(records=1, duplicates=1)
+    assert ledger.ask(one).rows == [("gw-1", 0, "clinic", "timeout")]
+    assert bookings(ledger, lost, catalog=example, now=now).records == 0
+    assert ledger.ask(one).rows == [("gw-1", 0, "clinic", "timeout")]
+
+
 def test_copies_in_unmerged_parts_count_once_wherever_they_are_read(
     ledger: Ledger, traffic: Any, example: Catalog, now: datetime, tmp_path: Path
 ) -> None:
