@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def price(
     event: Annotated[
         Path,
-        typer.Argument(metavar="EVENT.json", help="A usage record (loraledger.usage/1).", exists=True, dir_okay=False),
+        typer.Argument(metavar="EVENT.json", help="A usage record, as ingest takes it.", exists=True, dir_okay=False),
     ],
     at: Annotated[
         str | None,
