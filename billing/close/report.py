@@ -63,12 +63,13 @@ class Late:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """A tenant that used something in the month and is not in the catalog; `cost` is in the price book's currency."""
+    """A tenant that used something in the month and is not in the catalog; `cost` is in the price book's currency. `document` is a
+    number or `draft`, None where it is billed nothing."""
 
     tenant: str
     requests: int
     cost: Decimal
-    number: str | None
+    document: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -129,8 +129,8 @@ def _late(desk: Desk, month: str, documents: list[Invoice], since_ns: int, until
 
 
 def _gone(ledger: Ledger, month: str, catalog: Catalog, documents: list[Invoice]) -> Iterator[Gone]:
-    numbers = {document.tenant: document.number for document in documents}
+    known = {document.tenant: document.number or document.state for document in documents}
     for row in demo_table(ledger, month):
         name = row["tenant"]
         if catalog.tenant(name) is None and name not in (UNAUTHENTICATED, UNKNOWN_TENANT):
-            yield Gone(name, row["requests"], trimmed(row["cost"]), numbers.get(name))
+            yield Gone(name, row["requests"], trimmed(row["cost"]), known.get(name))

@@ -102,7 +102,7 @@ def _gone(report: CloseReport) -> HtmlTable:
         "tenant": lambda row: row.tenant,
         "requests": lambda row: f"{row.requests:,}",
         "GPU cost": lambda row: f"{words.money(row.cost)} {report.currency}",
-        "document": lambda row: row.number or "none",
+        "document": lambda row: row.document or "none",
     }
     return table(report.gone, columns)
 

@@ -290,6 +290,6 @@ def test_the_close_report_says_what_was_late_what_changed_and_who_is_gone(golden
     ]
     assert (next_month.status, next_month.bills, next_month.late) == ("open", (), ()), "all that was late is settled"
     gone = close_report(golden.ledger, "2026-11", golden.catalog.model_copy(update=other), NEXT).gone
-    assert [(one.tenant, one.requests, str(one.cost), one.number) for one in gone] == [
+    assert [(one.tenant, one.requests, str(one.cost), one.document) for one in gone] == [
         ("shop", 1, "0.672", "LL-2026-0006")
     ]
