@@ -16,6 +16,7 @@ TITLES: Final = {
     Kind.RECORDS: "Gaps in the streams",
     Kind.COUNTERS: "Counters that do not fit",
     Kind.AGREEMENT: "Records against the meter",
+    Kind.UNMEASURED: "Not measured, or only reported by the source",
     Kind.OPEN: "Attempts still open",
     Kind.PRICE: "Without a price",
     Kind.TIME: "Time without an owner",
@@ -33,7 +34,7 @@ def render_close(report: CloseReport, theme: Literal["light", "dark"] | None = N
         told=report.told(),
         theme=theme,
         css=css,
-        found=[(_title(kind), [block for block in report.findings if block.kind is kind]) for kind in kinds],
+        found=[(TITLES[kind], [block for block in report.findings if block.kind is kind]) for kind in kinds],
         tables={
             "bills": _bills(report),
             "changes": _changes(report),
@@ -42,10 +43,6 @@ def render_close(report: CloseReport, theme: Literal["light", "dark"] | None = N
             "accepted": _accepted(report),
         },
     )
-
-
-def _title(kind: Kind) -> str:
-    return TITLES.get(kind, kind.value.capitalize())
 
 
 def _bills(report: CloseReport) -> HtmlTable:
