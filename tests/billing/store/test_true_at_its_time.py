@@ -20,6 +20,7 @@ from billing.close.acceptance import Acceptance
 from billing.documents.facturx import Document
 from billing.documents.press import FORMS, Files, Press
 from billing.exact.periods import to_ns
+from billing.invoice.credit import CreditNote
 from billing.invoice.invoice import Invoice
 from billing.store.catalog_history import known_catalog, remember_catalog
 from billing.store.clickhouse import Ledger
@@ -217,6 +218,10 @@ def test_documents_come_to_what_facts_and_terms_of_each_instant_give(
         assert not isinstance(document, Acceptance)
         charged[document.tenant] += Fraction(document.net) * (1 if isinstance(document, Invoice) else -1)
     assert charged == {name: history.owed() for name, history in world.tenants.items()}
+    lines = [line for document in documents if isinstance(document, Invoice) for line in document.lines if line.amount]
+    assert any(line.since for line in lines), "prices changed within a month"
+    assert any(line.corrects for line in lines), "something was learned late"
+    assert not world.past or any(isinstance(document, CreditNote) for document in documents), "something became cheaper"
     for name in world.tenants:
         months_of = sorted((one.invoice() for one in issued_invoices(ledger, tenant=name)), key=lambda one: one.start)
         assert all(one.end <= other.start for one, other in pairwise(months_of))
