@@ -13,7 +13,7 @@ from billing.close.acceptance import Acceptance
 from billing.close.blocks import Block
 from billing.close.counters import Gap
 from billing.close.month import GRACE_NS
-from billing.close.reconcile import Reconciliation
+from billing.close.reconcile import Reconciliation, ZoneMonth
 from billing.documents.press import Press
 from billing.errors import BillingError
 from billing.exact.periods import BillingMonth, to_ns
@@ -21,7 +21,7 @@ from billing.store.catalog_history import KnownCatalog, known_catalog, remember_
 from billing.store.clickhouse import Ledger
 from billing.store.close.gaps import engine_gaps
 from billing.store.cost.derivations import behind, unseen
-from billing.store.finance import month_state, month_window, reconciliation, system_causes
+from billing.store.finance import month_state, month_window, reconciliation, system_causes, zone_months
 from billing.store.intake.ingest import IngestReport, ingest
 from billing.store.invoice.issuing import accepted_gaps
 from billing.store.invoice.verify import Verified, verify
@@ -79,11 +79,20 @@ class Books:
         grace_hours: int = GRACE_NS // HOUR_NS,
         accept: Acceptances | None = None,
         zero: bool = False,
+        leave_open: bool = False,
         progress: Progress = silent,
     ) -> RunReport:
         """All steps of a billing month in one run, up to drafts or issued invoices, and the gateway's cost figures."""
         return run_month(
-            self.settings, month, issue, self.clock(), progress, grace_hours=grace_hours, accept=accept, zero=zero
+            self.settings,
+            month,
+            issue,
+            self.clock(),
+            progress,
+            grace_hours=grace_hours,
+            accept=accept,
+            zero=zero,
+            leave_open=leave_open,
         )
 
     def derive(self, month: str) -> list[str]:
@@ -140,10 +149,15 @@ class Books:
             return None
 
     def reconcile(self, month: str) -> Reconciliation:
-        """Rented time and who owns it, over every hour that belongs to the month in some tenant's time zone."""
-        start_ns, end_ns = self._window(month)
+        """Rented time and who owns it in the provider's month, which is UTC: these follow each other without gap or overlap."""
+        period = BillingMonth(month)
         with self.open() as ledger:
-            return reconciliation(ledger, to_datetime(start_ns), to_datetime(end_ns))
+            return reconciliation(ledger, period.start, period.end)
+
+    def zones(self, month: str) -> list[ZoneMonth]:
+        """The same month as each time zone of a tenant cuts it."""
+        with self.open() as ledger:
+            return zone_months(ledger, month, known_catalog(ledger, self.catalog, self.clock()).catalog)
 
     def verify(self, *, files: bool = False, progress: Callable[[int, int], None] | None = None) -> Verified:
         """Whether all that was issued, whatever the month, still is what was issued."""
@@ -157,16 +171,16 @@ class Books:
             return list(state.blocks), accepted_gaps(ledger, month)
 
     def engine_gaps(self, month: str) -> list[Gap]:
-        """What each engine process counted itself, against the meter and the usage records."""
-        window = self._window(month)
+        """What each engine process counted itself in the provider's month, against the meter and the usage records."""
+        period = BillingMonth(month)
         with self.open() as ledger:
-            return engine_gaps(ledger, *window)
+            return engine_gaps(ledger, period.start_ns, period.end_ns)
 
     def system_causes(self, month: str) -> tuple[dict[str, int], int]:
-        """Why engine time of the month's hours went to the system, by cause, and all engine time that was not idle; ns."""
-        window = self._window(month)
+        """Why engine time of the provider's month went to the system, by cause, and all engine time that was not idle; ns."""
+        period = BillingMonth(month)
         with self.open() as ledger:
-            return system_causes(ledger, *window)
+            return system_causes(ledger, period.start_ns, period.end_ns)
 
     def _window(self, month: str) -> tuple[int, int]:
         """The month of every tenant that the ledger or the catalog knows, as time zones cut it then."""

@@ -11,10 +11,11 @@ from rich.markup import escape
 
 from billing.close.acceptance import Acceptance
 from billing.close.counters import Gap
-from billing.close.reconcile import Reconciliation
+from billing.close.reconcile import Reconciliation, ZoneMonth
 from billing.exact.money import total, trimmed
 from billing.store.invoice.verify import Fault
 from catalog.model import Catalog
+from catalog.months import to_datetime
 from catalog.owners import TimeOwner
 from loraledger import console
 
@@ -62,8 +63,9 @@ def show_reconciliation(found: Reconciliation) -> None:
     ]
     money = sum(found.costs.values(), start=Decimal(0))
     whole = ["rented", f"{found.rented_ns:,}", "100.0 %" if found.rented_ns else "-", console.amount(money)]
+    window = " to ".join(f"{to_datetime(at):%Y-%m-%d %H:%M}" for at in (found.start_ns, found.end_ns))
     console.table(
-        "Rented time x GPUs, and whose it was",
+        f"Rented time x GPUs, and whose it was, {window} UTC",
         ["owner", "GPU ns", "share", found.currency or "cost"],
         rows,
         total=whole,
@@ -80,6 +82,57 @@ def show_reconciliation(found: Reconciliation) -> None:
     console.out.print(
         f"records and meter are {found.record_difference_ns:,} ns apart over closed attempts ({found.uneven_attempts} uneven, {found.unmeasured_attempts} unmeasured)"
     )
+
+
+def show_zones(zones: Sequence[ZoneMonth], currency: str) -> None:
+    """The month as the tenants' time zones cut it, where it is not the provider's: these overlap, and sum to nothing."""
+    rows = [
+        [
+            one.zone,
+            ", ".join(one.tenants),
+            *(f"{to_datetime(at):%Y-%m-%d %H:%M}" for at in (one.start_ns, one.end_ns)),
+            f"{one.rented_ns:,}",
+            f"{one.tenants_ns:,}",
+            console.amount(one.cost),
+        ]
+        for one in zones
+    ]
+    columns = ("time zone", "tenants", "from (UTC)", "to (UTC)", "rented GPU ns", "theirs", currency or "cost")
+    console.table("The month in its tenants' time zones, which overlap", columns, rows, left=2)
+
+
+def show_late(late: Mapping[str, Any]) -> None:
+    """What came late for earlier months, what follows from it, and which of them are not closed; to the error stream."""
+    for one in late["derived"]:
+        hours = f"{one['hours']:,} hour{'s' if one['hours'] > 1 else ''}"
+        console.warn(
+            f"{one['month']} got facts in {hours}, last at {one['learned_at'][:19]} UTC, and was derived again: "
+            f"{one['changed']:,} rows of cost changed"
+        )
+        for fault in one["faults"]:
+            console.warn(f"{one['month']}: {fault}")
+    for one in late["learned"]:
+        more = one["outcome"] == "correction"
+        where = f"on {one['on']}" if one["on"] else "on the next invoice"
+        todo = where if more else f"`loraledger credit {one['invoice']} --issue` credits it"
+        amount = f"{one['net'].removeprefix('-')} {one['currency']}"
+        console.warn(
+            f"{one['tenant']}, {one['month']}: {amount} {'more' if more else 'less'} than {one['invoice']} and what corrects it; {todo}"
+        )
+    for one in late["added"]:
+        if one["documents"]:
+            console.warn(f"{one['month']} was closed without {', '.join(one['documents'])}: issued now")
+        if one["waiting"]:
+            console.warn(
+                f"{one['month']}: {', '.join(one['waiting'])} wait; `loraledger close {one['month']}` says why"
+            )
+        for file in one["files"]:
+            if file.endswith(".pdf"):
+                console.out.print(file)
+    if late["open"]:
+        console.warn(f"{', '.join(late['open'])} open: what was used then is on no document until closed")
+    if late["partly"]:
+        console.warn(f"{', '.join(late['partly'])} partly closed: somebody waits for a document")
 
 
 def _conserved(well: bool, said: str) -> None:

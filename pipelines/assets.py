@@ -42,6 +42,9 @@ class InvoicesConfig(dg.Config):
     reason: str = ""
     accepted_by: str = ""
 
+    leave_open: bool = False
+    """Whether the month may be closed while an earlier one is open."""
+
     def acceptances(self) -> Acceptances | None:
         """The gaps to take on; None when there are none."""
         return Acceptances(self.accept_gaps, self.reason, self.accepted_by) if self.accept_gaps else None
@@ -78,6 +81,7 @@ def invoices_asset(months: dg.PartitionsDefinition[Any]) -> dg.AssetsDefinition:
                 issue=config.issue,
                 grace_ns=config.grace_hours * HOUR_NS,
                 accept=config.acceptances(),
+                leave_open=config.leave_open,
             )
         return dg.MaterializeResult(metadata=figures)
 

@@ -55,6 +55,11 @@ class RunReport:
         """Files that could not be written, in words."""
         return list(self.made["invoices"]["failures"])
 
+    @property
+    def late(self) -> Figures:
+        """What `pipelines.invoices.invoices` says of earlier months: `open`, `partly`, `derived`, `learned` and `added`."""
+        return {name: self.made["invoices"][name] for name in ("open", "partly", "derived", "learned", "added")}
+
 
 def run_hours(
     settings: Settings, start: datetime, end: datetime, now: datetime, progress: Progress = silent
@@ -82,17 +87,20 @@ def run_month(
     grace_hours: int = GRACE_NS // HOUR_NS,
     accept: Acceptances | None = None,
     zero: bool = False,
+    leave_open: bool = False,
 ) -> RunReport:
     """Everything of a billing month up to its invoices: drafts, or with `issue` the closed month's numbered ones.
 
     A month is closed `grace_hours` after its end (UTC) at the earliest, for everybody whom nothing blocks, and after the
-    provider took on the gaps to `accept`; `zero` issues documents that come to 0 too. Checks that are red are in the report and stop nobody. Raises as `run_hours` does
-    otherwise; CloseRefused when the month is not over, GapMissing or AcceptanceInvalid.
+    provider took on the gaps to `accept`; `zero` issues documents that come to 0 too. Checks that are red are in the report and
+    stop nobody. Raises as `run_hours` does otherwise; CloseRefused when the month is not over, or an earlier one is open and not
+    to be left so (`leave_open`), GapMissing or AcceptanceInvalid.
     """
     with open_work(settings, now, progress) as work:
         window = Window(*month_window(month, known_catalog(work.ledger, work.catalog, now).catalog))
         made = _made(work, window)
-        made["invoices"] = invoices(work, month, issue=issue, grace_ns=grace_hours * HOUR_NS, accept=accept, zero=zero)
+        how = {"zero": zero, "leave_open": leave_open}
+        made["invoices"] = invoices(work, month, issue=issue, grace_ns=grace_hours * HOUR_NS, accept=accept, **how)
         return _judged(work, window, made)
 
 

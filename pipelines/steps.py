@@ -1,6 +1,6 @@
 """What the facts become, one plain function a step: the command line runs them in this order, Dagster runs them as assets.
 
-To add a step, write its function and its row in `HOURLY`, behind the steps whose rows it reads. A step that is run again
+To add a step, write its function and its row in `DERIVED` or `HOURLY`, behind the steps whose rows it reads. A step that is run again
 changes nothing. Each returns figures about what it made, by name; lists and no tuples, which Dagster does not take.
 """
 
@@ -83,13 +83,7 @@ def _gateway_snapshot(work: Work, _window: Window) -> Figures:
     return {"file": str(path)}
 
 
-HOURLY: Final = (
-    Step(
-        "otel_traces",
-        (),
-        _otel_traces,
-        "Everything new in the spool, whichever hour it is from: one row per span, one per ledger event.",
-    ),
+DERIVED: Final = (
     Step(
         "usage",
         ("otel_traces",),
@@ -114,6 +108,17 @@ HOURLY: Final = (
         _tenant_cost,
         "Engine time by tenant, quarter hour, adapter, engine and status, with its price; and engine-hours by owner.",
     ),
+)
+"""What is derived from the facts that were taken in, of any stretch of time."""
+
+HOURLY: Final = (
+    Step(
+        "otel_traces",
+        (),
+        _otel_traces,
+        "Everything new in the spool, whichever hour it is from: one row per span, one per ledger event.",
+    ),
+    *DERIVED,
     Step(
         "gateway_snapshot",
         ("tenant_cost",),

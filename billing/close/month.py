@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Final
@@ -12,7 +12,7 @@ from billing.errors import InvoiceInvalid
 from billing.exact.periods import BillingMonth
 from billing.invoice.invoice import Invoice, issue_invoice
 from catalog.durations import HOUR_NS
-from catalog.months import to_datetime
+from catalog.months import month_after, to_datetime
 
 CLOSE_WITHIN_NS: Final = (3 * 24 + 12) * HOUR_NS
 """A month is closed on its 72nd hour after, in the morning; by noon (UTC) it should be done."""
@@ -29,6 +29,8 @@ class MonthState:
     end_ns: int
     blocks: Sequence[Block] = ()
     """What is not as it must be, and whom it touches."""
+    open_before: Sequence[str] = ()
+    """Earlier months that were closed for nobody yet, from the first that the ledger has costs of; none once the month was closed."""
 
     def count(self, *kinds: Kind) -> int:
         """How many entries, numbers or hours the findings of these kinds are about."""
@@ -52,8 +54,9 @@ class Closed:
         return blocked(self.blocks, [invoice.tenant for invoice in self.invoices])
 
 
-def refusals(state: MonthState, now_ns: int, grace_ns: int = 0) -> list[str]:
-    """Why the month can be closed for nobody yet: it is not over, or late records are awaited `grace_ns` after its end in UTC."""
+def refusals(state: MonthState, now_ns: int, grace_ns: int = 0, *, leave_open: bool = False) -> list[str]:
+    """Why the month can be closed for nobody yet: it is not over, late records are awaited `grace_ns` after its end in UTC, or
+    an earlier one is open, unless to `leave_open`."""
     open_until = BillingMonth(state.month).end_ns + grace_ns
     if now_ns < state.end_ns:
         return [
@@ -63,7 +66,25 @@ def refusals(state: MonthState, now_ns: int, grace_ns: int = 0) -> list[str]:
         return [
             f"grace: late records are awaited until {to_datetime(open_until).isoformat()}; close without grace to issue now"
         ]
+    if state.open_before and not leave_open:
+        return [
+            f"{', '.join(state.open_before)} {'are' if len(state.open_before) > 1 else 'is'} open: what was used then is on no "
+            "document; close the oldest first, or leave it open (--leave-open) and close it later"
+        ]
     return []
+
+
+def open_before(month: str, stands: Mapping[str, str]) -> list[str]:
+    """Months before `month` that nobody closed, from the first that was, or without any from the first that is known;
+    `stands` says how each known one stands.
+
+    One of which nothing is known counts, when an earlier one is: minimums and fees are owed for it.
+    """
+    found, one = [], min((known for known, how in stands.items() if how), default=min(stands, default=month))
+    while one < month:
+        found += [] if stands.get(one) else [one]
+        one = month_after(one)
+    return found
 
 
 def overdue_ns(oldest_open: str, now_ns: int) -> int:

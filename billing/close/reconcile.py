@@ -11,6 +11,22 @@ from catalog.owners import TimeOwner
 
 
 @dataclass(frozen=True, slots=True)
+class ZoneMonth:
+    """A billing month as one time zone cuts it, [start_ns, end_ns): what was rented then, and what of it was its `tenants`'.
+
+    GPU nanoseconds; the tenants' without adapter loads, as on their documents, their cost with them.
+    """
+
+    zone: str
+    start_ns: int
+    end_ns: int
+    tenants: tuple[str, ...]
+    rented_ns: int
+    tenants_ns: int
+    cost: Decimal
+
+
+@dataclass(frozen=True, slots=True)
 class Reconciliation:
     """[start_ns, end_ns): GPU nanoseconds (engine wall nanoseconds x GPUs) by owner beside what was rented, and the same in money.
 

@@ -13,16 +13,15 @@ from billing.close.report import Change, CloseReport, Gone, Late, bill, changes,
 from billing.cost.facts import NotConserved
 from billing.errors import BillingError
 from billing.exact.money import trimmed
-from billing.exact.periods import to_ns
+from billing.exact.periods import BillingMonth, to_ns
 from billing.invoice.invoice import Invoice
 from billing.store.clickhouse import Ledger
-from billing.store.finance import demo_table, month_state, month_window, reconciliation
+from billing.store.finance import demo_table, month_state, reconciliation
 from billing.store.invoice.corrections import as_known, outdated_invoices
 from billing.store.invoice.drafting import Desk
 from billing.store.invoice.invoices import drafts, issued
 from billing.store.invoice.issuing import accepted_gaps, issued_document
 from catalog.model import Catalog, Tenant
-from catalog.months import to_datetime
 from telemetry.usage import UNAUTHENTICATED, UNKNOWN_TENANT
 
 OPEN = "open"
@@ -38,8 +37,8 @@ def close_report(ledger: Ledger, month: str, catalog: Catalog, now: datetime) ->
     blocks = list(month_state(ledger, month, catalog, now).blocks)
     documents = _documents(ledger, month, catalog, now, blocks, closed=closed)
     desk = Desk.at(ledger, catalog, now)
-    start_ns, end_ns = month_window(month, desk.catalog)
-    found = reconciliation(ledger, to_datetime(start_ns), to_datetime(end_ns))
+    period = BillingMonth(month)
+    found = reconciliation(ledger, period.start, period.end)
     return CloseReport(
         month=month,
         as_of=now,

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from datetime import datetime
 from decimal import Decimal
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from billing.close.month import MonthState, overdue_ns
-from billing.close.reconcile import Reconciliation
+from billing.close.month import MonthState, open_before, overdue_ns
+from billing.close.reconcile import Reconciliation, ZoneMonth
 from billing.cost.facts import PROVIDER
 from billing.exact.money import plain, product, ratio, total
 from billing.exact.periods import BillingMonth, to_ns
@@ -27,6 +28,10 @@ from catalog.months import month_of, to_datetime
 from catalog.owners import TimeOwner
 from telemetry.ledger_snapshot import LedgerSnapshot, Standing, TenantFigures
 from telemetry.names import EventName
+from telemetry.usage import UNAUTHENTICATED, UNKNOWN_TENANT
+
+NOBODY: Final = [PROVIDER, UNAUTHENTICATED, UNKNOWN_TENANT]
+"""Names in the rows of cost to which no document goes."""
 
 
 def month_window(month: str, catalog: Catalog) -> tuple[int, int]:
@@ -59,6 +64,29 @@ def reconciliation(ledger: Ledger, start: datetime, end: datetime) -> Reconcilia
     )
 
 
+def zone_months(ledger: Ledger, month: str, catalog: Catalog) -> list[ZoneMonth]:
+    """The month of every time zone of a tenant, by its beginning, the latest last."""
+    by_month: defaultdict[BillingMonth, list[str]] = defaultdict(list)
+    for tenant in catalog.tenants:
+        by_month[BillingMonth.of(tenant, month)].append(tenant.id)
+    found = []
+    for period, tenants in by_month.items():
+        window = {"start_ns": period.start_ns, "end_ns": period.end_ns}
+        theirs = ledger.read("tenants_window", {**window, "tenants": tenants})[0]
+        rented = ledger.read("owners_window", window)[0]["rented"]
+        found.append(
+            ZoneMonth(
+                period.zone,
+                **window,
+                tenants=tuple(sorted(tenants)),
+                rented_ns=rented,
+                tenants_ns=theirs["gpu_ns"],
+                cost=theirs["cost_sum"],
+            )
+        )
+    return sorted(found, key=lambda one: (one.start_ns, one.zone))
+
+
 def waiting(ledger: Ledger, start_ns: int, end_ns: int) -> list[tuple[str, int]]:
     """Open quarantine entries that touch the window, as (reason, how many)."""
     rows = ledger.read("quarantine_reasons", {"start_ns": start_ns, "end_ns": end_ns})
@@ -74,11 +102,21 @@ def system_causes(ledger: Ledger, start_ns: int, end_ns: int) -> tuple[dict[str,
 def month_state(ledger: Ledger, month: str, catalog: Catalog, now: datetime) -> MonthState:
     """Everything that decides for whom the month may be closed."""
     catalog = known_catalog(ledger, catalog, now).catalog
+    start_ns, end_ns = month_window(month, catalog)
+    # Where a zone begins the month before others end theirs, the hours between are facts of both: they open no month by themselves.
+    begun = ledger.read("period_known", {"month": month})
     return MonthState(
         month,
         max([BillingMonth(month).end_ns, *(BillingMonth.of(tenant, month).end_ns for tenant in catalog.tenants)]),
-        open_blocks(ledger, *month_window(month, catalog), catalog, now),
+        open_blocks(ledger, start_ns, end_ns, catalog, now),
+        [] if begun else open_before(month, stands(ledger, month, start_ns)),
     )
+
+
+def stands(ledger: Ledger, month: str, before_ns: int) -> dict[str, str]:
+    """How each earlier month that has costs before the instant or was closed stands: `closed`, `partly closed`, or nothing."""
+    rows = ledger.read("months_before", {"month": month, "before_ns": before_ns, "nobody": NOBODY})
+    return {row["billing_month"]: row["stands"] for row in rows}
 
 
 def demo_table(ledger: Ledger, month: str) -> list[dict[str, Any]]:

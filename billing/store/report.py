@@ -16,7 +16,6 @@ from billing.store.clickhouse import Ledger
 from billing.store.finance import demo_table, month_state, month_window, reconciliation
 from catalog.durations import DAY_NS, SECOND_NS
 from catalog.model import Catalog, Tenant
-from catalog.months import to_datetime
 from telemetry.names import EventName, SpanName
 
 Row = Mapping[str, Any]
@@ -63,7 +62,7 @@ def report_facts(
     return ReportFacts(
         month=month,
         state=month_state(ledger, month, catalog, now),
-        reconciliation=reconciliation(ledger, to_datetime(start_ns), to_datetime(end_ns)),
+        reconciliation=reconciliation(ledger, BillingMonth(month).start, BillingMonth(month).end),
         periods={row["billing_month"]: row["closed_at"] for row in ledger.read("report_periods")},
         promises=_promises(ledger, month, kept, window, (yellow, red)),
         money=demo_table(ledger, month),

@@ -6,7 +6,7 @@ import getpass
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -19,9 +19,21 @@ from loraledger.commands.options import CatalogFile, Dsn, Home, Json, open_books
 if TYPE_CHECKING:
     from billing.store.intake.ingest import IngestReport
     from loraledger.books import Books
-    from pipelines.invoices import Acceptances
 
 Month = Annotated[str, typer.Argument(help="Billing month, as 2026-10.")]
+Gaps = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--accept-gap",
+        "--accept",
+        metavar="ID",
+        help="Let the provider carry this finding; may be repeated.",
+        show_default=False,
+    ),
+]
+LeaveOpen = Annotated[
+    bool, typer.Option("--leave-open", help="Close it though an earlier month is open, and say which.")
+]
 
 
 def ingest(
@@ -78,16 +90,8 @@ def close(
             help="How long late records are awaited after the month (UTC), in hours.",
         ),
     ] = 72,
-    accept_gap: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--accept-gap",
-            "--accept",
-            metavar="ID",
-            help="Let the provider carry this finding; may be repeated.",
-            show_default=False,
-        ),
-    ] = None,
+    accept_gap: Gaps = None,
+    leave_open: LeaveOpen = False,
     reason: Annotated[str, typer.Option(help="Why it is accepted; kept with the gap.", show_default=False)] = "",
     by: Annotated[
         str | None, typer.Option(help="Who accepts it; the user of this machine by default.", show_default=False)
@@ -109,6 +113,9 @@ def close(
     """Close a month that is over and issue the invoices of everybody whom nothing blocks; exit 3 with the list of what blocks
     others. Again, it issues what became free, and changes nothing else.
 
+    Earlier months of which facts came late are derived first: what they add is on these invoices, or on an invoice of its own
+    month for who has none. Exit 3 while an earlier month is open, unless --leave-open.
+
     --accept (or --accept-gap) books a finding to the provider, with --reason and who accepts it, and frees the tenants that it blocks. Terms that the
     catalog dates back block their tenant until --restate says so.
     """
@@ -125,23 +132,17 @@ def close(
     if restate:
         for warning in books.restate(text):
             console.warn(warning)
-    make(books, text, True, json, grace_hours, accept, zero_documents)
+    how = {"accept": accept, "zero": zero_documents, "leave_open": leave_open}
+    make(books, text, True, json, grace_hours=grace_hours, **how)
 
 
-def make(
-    books: Books,
-    month: str,
-    issue: bool,
-    json: bool,
-    grace_hours: int = 0,
-    accept: Acceptances | None = None,
-    zero: bool = False,
-) -> None:
-    """Draft or close a month and say which files there are; exit 3 when the ledger refuses, or somebody stays blocked."""
+def make(books: Books, month: str, issue: bool, json: bool, **how: Any) -> None:
+    """Draft or close a month, `how` as `Books.month` takes it, and say which files there are; exit 3 when the ledger refuses, or
+    somebody stays blocked."""
     from billing.errors import AcceptanceInvalid
     from billing.store.errors import BooksBroken, CloseRefused, GapMissing, SeriesInvalid
     from loraledger.books import documents
-    from loraledger.report import show_blocks
+    from loraledger.report import show_blocks, show_late
 
     try:
         text = f"{'closing' if issue else 'drafting'} {month}"
@@ -150,9 +151,7 @@ def make(
             def progress(step: str, done: int, total: int) -> None:
                 status.update(f"{text}: {step}, {done:,} of {total:,}")
 
-            report = books.month(
-                month, issue=issue, grace_hours=grace_hours, accept=accept, zero=zero, progress=progress
-            )
+            report = books.month(month, issue=issue, progress=progress, **how)
     except (GapMissing, AcceptanceInvalid) as error:
         raise console.fail(str(error), console.INVALID) from error
     except (BooksBroken, CloseRefused, SeriesInvalid) as error:
@@ -170,6 +169,7 @@ def make(
                 "waiting": report.waiting,
                 "blocks": report.blocks,
                 "zero": report.zero,
+                "late": report.late,
             }
         )
     else:
@@ -179,10 +179,11 @@ def make(
             console.out.print(str(file))
         if report.zero:
             console.out.print(f"comes to 0, so without invoice (--zero-documents issues it): {', '.join(report.zero)}")
+        show_late(report.late)
         show_blocks(report.blocks, report.waiting, "invoice" if issue else "draft")
     for unwritten in report.unwritten:
         console.fail(unwritten)
-    if report.waiting or (not issue and report.failures):
+    if report.waiting or any(one["waiting"] for one in report.late["added"]) or (not issue and report.failures):
         raise SystemExit(console.REFUSED)
     if report.unwritten:
         raise SystemExit(console.FAILED)
@@ -191,8 +192,8 @@ def make(
 def reconcile(
     month: Month, catalog: CatalogFile = None, home: Home = None, dsn: Dsn = None, json: Json = False
 ) -> None:
-    """Rented time x GPUs against everybody it was for, in nanoseconds and in money; what blocks whom, and what the provider
-    took on. Derives first what is not derived yet. Exit 3 when a nanosecond has no owner, an engine's own counters do not fit
+    """Rented time x GPUs against everybody it was for, in nanoseconds and in money, over the UTC month; the month in each
+    tenant's time zone beside it; what blocks whom, and what the provider took on. Derives first what is not derived yet. Exit 3 when a nanosecond has no owner, an engine's own counters do not fit
     and no cause says why, anything else blocks a tenant, or a document is not as it was issued (as `verify` finds)."""
     from billing.close.blocks import told
     from loraledger.report import (
@@ -202,6 +203,7 @@ def reconcile(
         show_faults,
         show_reconciliation,
         show_system,
+        show_zones,
     )
 
     books, text = open_books(home, catalog, dsn), BillingMonth(month).text
@@ -210,6 +212,7 @@ def reconcile(
     if derived:
         console.err.print(f"{text} was derived first: {derived}")
     found, gaps, (blocks, accepted) = books.reconcile(text), books.engine_gaps(text), books.blocks(text)
+    zones = books.zones(text)
     with console.err.status("verifying what was issued"):
         faults = books.verify().faults
     if json:
@@ -221,9 +224,11 @@ def reconcile(
             "accepted": list(map(to_plain, accepted)),
             "faults": list(map(asdict, faults)),
         }
-        console.say_json({**asdict(found), **missing, "engine_gaps": counters, **taken})
+        within = {"zones": [asdict(zone) for zone in zones], "engine_gaps": counters}
+        console.say_json({**asdict(found), **missing, **within, **taken})
     else:
         show_reconciliation(found)
+        show_zones(zones, found.currency)
         show_system(*books.system_causes(text))
         show_engine_gaps(gaps)
         show_accepted(accepted)

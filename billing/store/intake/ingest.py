@@ -16,12 +16,13 @@ from billing.exact.canonical import text_hash
 from billing.exact.periods import to_ns
 from billing.store.catalog_history import remember_catalog
 from billing.store.clickhouse import Ledger
+from billing.store.cost.late import remember_hours
 from billing.store.intake import quarantine
 from billing.store.intake.sorting import Sorted, event_fault, sort
 from billing.store.intake.sources import Line, Skipped, Source, SourceMissing, SourceUnreadable, find, size
 from billing.store.intake.usage import Booked, Candidate, book, retry_usage, tried
 from billing.store.rows import looked_for
-from catalog.durations import DAY_NS
+from catalog.durations import DAY_NS, MINUTE_NS
 from catalog.model import Catalog
 from telemetry.names import Attr
 from telemetry.otlp_decode import EventRow, SpanRow
@@ -139,7 +140,7 @@ def _take_event(ledger: Ledger, event: EventRow, now: datetime) -> bool:
     """Take one event that was not what its name promises; whether it is now. Otherwise nothing happens."""
     if event_fault(event, to_ns(now)):
         return False
-    _insert_events(ledger, _new_events(ledger, [event]))
+    _insert_events(ledger, _new_events(ledger, [event]), now)
     return True
 
 
@@ -183,9 +184,10 @@ def _file(
 def _store(ledger: Ledger, batch: Sorted, catalog: Catalog, now: datetime) -> IngestReport:
     spans, displaced = _new_spans(ledger, batch.spans)
     events = _new_events(ledger, batch.events)
+    recorded = [span.timestamp for span in spans if Attr.USAGE_RECORD in span.span_attributes]
+    remember_hours(ledger, recorded, now)
     _insert_spans(ledger, spans)
-    _insert_events(ledger, events)
-    on_spans = sum(Attr.USAGE_RECORD in span.span_attributes for span in spans)
+    _insert_events(ledger, events, now)
     candidates = [*batch.records, *displaced]
     booked = book(ledger, candidates, catalog, now) if candidates else Booked()
     waiting = len(batch.spans) - len(displaced) - len(spans)
@@ -193,7 +195,7 @@ def _store(ledger: Ledger, batch: Sorted, catalog: Catalog, now: datetime) -> In
         lines=batch.lines,
         spans=len(spans),
         events=len(events),
-        records=booked.records + on_spans,
+        records=booked.records + len(recorded),
         duplicates=booked.duplicates + waiting + len(batch.events) - len(events),
         quarantined=booked.quarantined + quarantine.put(ledger, batch.bad, now),
         dropped=batch.dropped.total(),
@@ -211,8 +213,10 @@ def _day(span: SpanRow) -> int:
     return span.timestamp // DAY_NS
 
 
-def _insert_events(ledger: Ledger, events: Sequence[EventRow]) -> None:
+def _insert_events(ledger: Ledger, events: Sequence[EventRow], now: datetime) -> None:
     rows = [{"name": e.name, "emitter": e.emitter, "seq": e.seq, "at": e.at_ns, "body": e.body} for e in events]
+    # First, or a process that dies in between leaves facts of which no close hears; a window is up to a minute before its event.
+    remember_hours(ledger, [at for event in events for at in (event.at_ns - MINUTE_NS, event.at_ns)], now)
     ledger.insert("ledger_event_versions", rows)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 
+from billing.cost.facts import NotConserved
+from billing.errors import BillingError
 from billing.invoice.corrections import Difference, correction_lines, difference
 from billing.invoice.invoice import Invoice
 from billing.invoice.lines import Line
@@ -32,15 +34,26 @@ def outdated_invoices(ledger: Ledger, month: str) -> dict[str, set[str]]:
 
 def corrections_due(desk: Desk, tenant: str, numbers: Collection[str]) -> list[Line]:
     """Lines that raise these invoices of a tenant, for its next one."""
+    return [line for found in differences_due(desk, tenant, numbers) for line in correction_lines(found)]
+
+
+def differences_due(desk: Desk, tenant: str, numbers: Collection[str]) -> list[Difference]:
+    """These invoices of a tenant beside what is known now, in the order of issue."""
     if not numbers:
         return []
     invoices = [one.invoice() for one in issued_invoices(desk.ledger, tenant=tenant)]
-    return [
-        line
-        for original in invoices
-        if original.number in numbers
-        for line in correction_lines(_difference(desk, original, invoices))
-    ]
+    return [_difference(desk, original, invoices) for original in invoices if original.number in numbers]
+
+
+def late_differences(desk: Desk, month: str) -> list[Difference]:
+    """What was learned of invoices of months before `month` and is on no document yet. Who cannot be drafted is left out."""
+    found = []
+    for tenant, numbers in sorted(outdated_invoices(desk.ledger, month).items()):
+        try:
+            found += [one for one in differences_due(desk, tenant, numbers) if one.outcome != "none"]
+        except (BillingError, NotConserved, LookupError):
+            continue  # its draft says why
+    return found
 
 
 def _difference(desk: Desk, original: Invoice, invoices: Iterable[Invoice]) -> Difference:

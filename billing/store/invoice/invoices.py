@@ -21,7 +21,7 @@ from billing.store.catalog_history import known_catalog, refuse_edited, remember
 from billing.store.clickhouse import Ledger
 from billing.store.close.accepted import accept_gaps, choose
 from billing.store.errors import CloseRefused
-from billing.store.finance import month_state, month_window
+from billing.store.finance import NOBODY, month_state, month_window
 from billing.store.intake.quarantine import RELEASED, resolve
 from billing.store.intake.usage import book_lost
 from billing.store.invoice.corrections import corrections_due, outdated_invoices
@@ -93,11 +93,9 @@ def write_drafts(ledger: Ledger, month: str, catalog: Catalog, now: datetime, pr
     return Printed(papers, [*fresh.blocks, *faults])
 
 
-def issue_month(
-    ledger: Ledger, month: str, catalog: Catalog, now: datetime, *, grace_ns: int = GRACE_NS, press: Press | None = None
-) -> list[Invoice]:
+def issue_month(ledger: Ledger, month: str, catalog: Catalog, now: datetime, **how: Any) -> list[Invoice]:
     """As `close_month`; all of the month's invoices."""
-    return list(close_month(ledger, month, catalog, now, grace_ns=grace_ns, press=press).invoices)
+    return list(close_month(ledger, month, catalog, now, **how).invoices)
 
 
 def close_month(
@@ -109,20 +107,20 @@ def close_month(
     grace_ns: int = GRACE_NS,
     press: Press | None = None,
     zero: bool = False,
+    leave_open: bool = False,
 ) -> Closed:
-    """Close the month for everybody whom nothing blocks: make, number, freeze and chain an invoice for each tenant with a
-    charge and none yet.
+    """Close the month for everybody whom nothing blocks: an invoice for each tenant with a charge and none yet.
 
     Every file of a document is made and kept before its number is given, so that nothing numbered cannot be printed. Numbers
-    continue the seller's series of the year without gaps, in the order of tenant ids; a tenant whose month comes to 0 gets
-    no document, unless `zero` asks for it. Run again, also after a crash or beside another run, it completes what is missing and issues nothing twice,
-    and issues the rest once what blocks them is gone. CloseRefused when the month is not over, or its grace is not;
-    BooksBroken, before anything is written, when what was issued is not as it was; SeriesInvalid, before anything is issued.
+    continue the series of the year without gaps, in the order of tenant ids; a tenant whose month comes to 0 gets no document,
+    unless `zero` asks for it. Run again, also after a crash or beside another run, it completes what is missing and issues nothing
+    twice, and the rest once what blocks them is gone. CloseRefused when the month, or its grace, is not over, or an earlier one is
+    open, unless to `leave_open`; BooksBroken, before anything is written, when what was issued is not as it was; SeriesInvalid.
     """
     check_books(ledger)
     settle(ledger, issued_invoices(ledger, month))
     state = month_state(ledger, month, catalog, now)
-    if reasons := refusals(state, to_ns(now), grace_ns):
+    if reasons := refusals(state, to_ns(now), grace_ns, leave_open=leave_open):
         if _is_closed(ledger, month):
             return Closed(month, issued(ledger, month))
         raise CloseRefused(month, reasons)
@@ -204,6 +202,11 @@ def _fault(kind: Kind, tenant: str, month: str, said: str) -> Block:
 def issued(ledger: Ledger, month: str) -> list[Invoice]:
     """The issued invoices of a month, as they were sent; InvoiceInvalid when one was tampered with."""
     return [one.invoice() for one in issued_invoices(ledger, month)]
+
+
+def late_documents(ledger: Ledger, month: str) -> list[str]:
+    """Months before `month`, the oldest first, that were closed before costs of a tenant without a document were known."""
+    return [row["billing_month"] for row in ledger.read("months_without_documents", {"month": month, "nobody": NOBODY})]
 
 
 def _open_drafts(ledger: Ledger, month: str, catalog: Catalog, now: datetime) -> Drafts:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from billing.close.blocks import Block, Kind, blocked
-from billing.close.month import MonthState, free_sequence, overdue_ns, refusals, series_fault
+from billing.close.month import MonthState, free_sequence, open_before, overdue_ns, refusals, series_fault
 from billing.exact.periods import BillingMonth
 
 END = 1_793_491_200_000_000_000
@@ -69,3 +69,19 @@ def test_numbers_continue_their_series_and_year(taken: list[str], free: int) -> 
 def test_a_series_is_of_one_kind_and_the_only_one_of_its_year(newest: list[tuple[str, str]], fault: str | None) -> None:
     found = series_fault(newest, "invoice", "LL", 2026)
     assert found == fault if fault is None else fault in (found or "")
+
+
+@pytest.mark.parametrize(
+    ("stands", "found"),
+    [
+        pytest.param({}, [], id="nothing is known"),
+        pytest.param({"2026-08": ""}, ["2026-08", "2026-09", "2026-10"], id="from the first with costs on"),
+        pytest.param({"2026-08": "closed", "2026-10": ""}, ["2026-09", "2026-10"], id="one without costs counts"),
+        pytest.param(
+            {"2026-08": "", "2026-09": "closed", "2026-10": "partly closed"}, [], id="what lies before the first close"
+        ),
+        pytest.param({"2026-10": ""}, ["2026-10"], id="the month before"),
+    ],
+)
+def test_which_earlier_months_are_open(stands: dict[str, str], found: list[str]) -> None:
+    assert open_before("2026-11", stands) == found

@@ -44,7 +44,7 @@ with Ledger.open(dsn) as ledger:
     while not start.exists():
         time.sleep(0.005)
     for month in months:
-        print(*(invoice.number for invoice in issue_month(ledger, month, catalog, now)), flush=True)
+        print(*(invoice.number for invoice in issue_month(ledger, month, catalog, now, leave_open=True)), flush=True)
 """
 
 
@@ -110,7 +110,7 @@ class Rival(Ledger):
     def insert(self, table: str, *arguments: Any, once: str | None = None) -> int:
         if table == "issued_documents" and self.month:
             month, self.month = self.month, ""
-            issue_month(self, month, self.catalog, self.now + timedelta(seconds=1))
+            issue_month(self, month, self.catalog, self.now + timedelta(seconds=1), leave_open=True)
         return super().insert(table, *arguments, once=once)
 
 
@@ -122,20 +122,20 @@ def test_who_comes_second_takes_what_is_left(
     ledger.__class__ = Rival
     assert isinstance(ledger, Rival)
     ledger.month, ledger.now, ledger.catalog = rival, now, example
-    october = issue_month(ledger, "2026-10", example, now)
+    october = issue_month(ledger, "2026-10", example, now, leave_open=True)
     assert [invoice.number for invoice in october] == [f"LL-2026-000{n}" for n in ((5, 6, 7, 8) if rival == "2026-09" else (1, 2, 3, 4))]  # fmt: skip
     assert {invoice.cutoff - now for invoice in october} == {timedelta(seconds=0 if rival == "2026-09" else 1)}
-    september = issue_month(ledger, "2026-09", example, now)
+    september = issue_month(ledger, "2026-09", example, now, leave_open=True)
     check_whole(ledger, [*september, *october])
     before = [written(invoice) for invoice in october]
-    assert [written(invoice) for invoice in issue_month(ledger, "2026-10", example, now)] == before
+    assert [written(invoice) for invoice in issue_month(ledger, "2026-10", example, now, leave_open=True)] == before
 
 
 def test_a_chain_whose_next_place_was_emptied_is_said(
     ledger: Ledger, traffic: Any, example: Catalog, ns: Callable[..., int], now: datetime, tmp_path: Path
 ) -> None:
     fill(ledger, traffic, example, ns, now, tmp_path / "spool")
-    (first, *_) = issue_month(ledger, "2026-10", example, now)
+    (first, *_) = issue_month(ledger, "2026-10", example, now, leave_open=True)
     ledger.execute("ALTER TABLE issued_documents DELETE WHERE 1 SETTINGS mutations_sync = 1", "emptying")
     with pytest.raises(IssueLost, match="was not truncated"):
         issue(ledger, lambda: [first], now)
