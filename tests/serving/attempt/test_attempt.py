@@ -50,6 +50,9 @@ def test_its_clock_goes_on_from_its_arrival(attempt: Attempt, time: Time) -> Non
     time.now += 7
     assert attempt.now() == 10_007
     assert (attempt.closed, attempt.trail, attempt.engine_from_ns) == (False, [], 0)
+    facts = attempt.facts
+    assert (facts.routed, facts.reached_engine, facts.warm) == (False, False, False)
+    assert (facts.delivered, facts.client_ns, facts.tries) == (0, 0, 1)
 
 
 def test_the_tenants_promise_and_what_was_asked_are_noted(attempt: Attempt) -> None:

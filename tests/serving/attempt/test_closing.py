@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -43,7 +45,9 @@ class World:
         self.durable: Future[None] = Future()
         self.durable.set_result(None)
         trace = SimpleNamespace(close=self._closed)
-        self.attempt = Attempt(Facts("gw-1", 7, "req-1", "clinic", 10_000, "tiny"), cast("Any", trace), lambda: 500)
+        self.attempt = Attempt(
+            Facts("gw-1", 7, "req-1", "clinic", 10_000, "tiny"), cast("Any", trace), count(500).__next__
+        )
         self.attempt.facts.reached_engine = True
         self.attempt.lease, self.attempt.tenant, self.attempt.ask = Lease(FILES, "hit", None), TENANT, TAKEN
         self.answer = SimpleNamespace(status=200, reply=Reply(delivered=4), restate=self.restated.append)
@@ -176,3 +180,23 @@ def test_a_record_that_is_not_on_disk_is_said_and_one_that_is_says_nothing(
     world.durable.set_exception(OSError("no space"))
     world.close()
     assert "record gw-1:7 is not on disk: no space" in caplog.text
+
+
+@pytest.mark.parametrize("how", [lambda late: late.set_exception(OSError("no space")), lambda late: late.cancel()])
+def test_what_comes_of_a_record_when_nobody_waits_any_more_troubles_nobody(
+    world: World, how: Callable[[Future[None]], Any]
+) -> None:
+    troubles: list[Any] = []
+    world.durable = Future()
+
+    async def late() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda loop, told: troubles.append(told))
+        await closing.close(cast("Any", world.services), world.attempt, cast("Any", world.answer))
+        how(world.durable)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        world.durable = Future()
+        gc.collect()
+
+    asyncio.run(late())
+    assert troubles == []
