@@ -1,4 +1,4 @@
-# make setup | demo | test | drill | nightly | check | generate | bench | bench-truth | bench-scale
+# make setup | demo | test | drill | nightly | mutants | mutants-sample | check | generate | bench | bench-truth | bench-scale
 .DEFAULT_GOAL := help
 export DAGSTER_DISABLE_TELEMETRY := yes
 export DO_NOT_TRACK := 1
@@ -32,6 +32,14 @@ drill: setup ## The outage drill: real Prometheus and Alertmanager watch a real 
 .PHONY: nightly
 nightly: setup ## The long tests: properties, mutated thresholds, the outage drill
 	@$(python) -m pytest -m nightly $(PYTEST_ARGS)
+
+.PHONY: mutants
+mutants: setup ## Put small faults into the product and count what the tests find (hours; TARGETS=postings for one module)
+	@$(python) -m bench.mutants $(TARGETS)
+
+.PHONY: mutants-sample
+mutants-sample: setup ## Forty faults, drawn by the day, in what changed since SINCE (the last ten commits), within ten minutes
+	@$(python) -m bench.mutants --sample 40 --minutes 10 --since $(or $(SINCE),HEAD~10)
 
 .PHONY: check
 check: setup ## Format, lint, complexity, types, contracts, generated files in step
