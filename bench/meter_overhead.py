@@ -24,6 +24,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from vllm.v1.request import RequestStatus  # noqa: TID251
+
 from catalog.model import BaseModelSpec, Engine
 from serving.engine import vllm_flags, vllm_launch
 from serving.engine.collector import Collector
@@ -31,6 +33,7 @@ from serving.engine.tiny_model import make_tiny_model
 from serving.inside.prefix_owners import BlockOwner, PrefixOwners
 from serving.inside.recorder import Recorder
 from serving.metering.accounting import Accountant
+from serving.policy.turns import Rules
 from serving.step_model.profile import DEFAULT_PROFILE
 from serving.wire.channel import Occupancy, Receiver, Sender
 from telemetry.engine_time import MeterWindow, SystemCause
@@ -67,11 +70,63 @@ def _listen(address: str, ready: Any) -> None:
     receiver.close()
 
 
-def meter_cost(rows: int, directory: Path) -> Cost:
-    """The meter's work for STEPS steps of so many requests, between which the engine's thread sleeps as if it computed."""
+class Turns:
+    """The queue that takes turns, with so many seats; as many requests wait in 24 flows for 8 slots that 8 adapters hold."""
+
+    def __init__(self, rows: int) -> None:
+        from serving.inside.turn_queue import TurnQueue, Whose
+
+        self._queue = TurnQueue(Rules(8, 500_000_000), DEFAULT_PROFILE, lambda request: Whose(*request.whose))
+        self._seated: list[Any] = []
+        for n in range(2 * rows):
+            self._queue.add_request(_request(f"first-{n}", n % 8 if n < rows else 8 + n % 16, n % 24))
+            if n < rows:
+                self._admit()
+
+    def change(self, name: str, number: int) -> None:
+        """The oldest row leaves, another request comes, and whose turn it is gets the seat."""
+        gone = self._seated.pop(0)
+        gone.status = RequestStatus.FINISHED_LENGTH_CAPPED
+        self._queue.left(gone)
+        self._queue.add_request(_request(name, number % 24, number % 24))
+        self._admit()
+
+    def step(self, scheduled: dict[str, int]) -> None:
+        """What each step asks of it."""
+        self._queue.step(len(self._seated))
+        bool(self._queue)
+        self._queue.stepped(scheduled)
+
+    def check(self) -> None:
+        """A fault would have made it cheap."""
+        if self._queue.faults:
+            raise SystemExit("the turns ended by a fault")
+
+    def _admit(self) -> None:
+        if self._queue:
+            self._seated.append(self._queue.pop_request())
+            self._seated[-1].status = RequestStatus.RUNNING
+
+
+def _request(name: str, adapter: int, tenant: int) -> Any:
+    return SimpleNamespace(
+        request_id=name,
+        whose=(f"tenant-{tenant}", f"adapter-{adapter % 24}", 1),
+        status=RequestStatus.WAITING,
+        num_tokens=200,
+        num_computed_tokens=0,
+        num_output_tokens=40,
+        max_tokens=40,
+        num_preemptions=0,
+        arrival_time=0.0,
+    )
+
+
+def meter_cost(rows: int, directory: Path, turns: Turns | None = None) -> Cost:
+    """The meter's and the turns' work for STEPS steps of so many requests, between which the thread sleeps as if it computed."""
     from serving.inside.scheduler import _rows
 
-    address = f"ipc://{directory}/cost-{rows}"
+    address = f"ipc://{directory}/cost-{rows}-{turns is not None}"
     spawn = multiprocessing.get_context("spawn")
     ready = spawn.Event()
     listener = spawn.Process(target=_listen, args=(address, ready), daemon=True)
@@ -104,6 +159,10 @@ def meter_cost(rows: int, directory: Path) -> Cost:
         )
         entry_ns = time.monotonic_ns()
         started = time.thread_time_ns()
+        if turns is not None:
+            if begins:
+                turns.change(names[-1], step // CHANGES_EVERY)
+            turns.step(output.num_scheduled_tokens)
         hits = [hit for request in begins for hit in prefixes.started(*request)]
         recorder.began(
             id(output), entry_ns, _rows(output, output.scheduled_new_reqs), [], output.preempted_req_ids or (), hits
@@ -117,6 +176,8 @@ def meter_cost(rows: int, directory: Path) -> Cost:
             recorder.holds(Occupancy(step, 1000, ("a", "b"), ("a", "b", "c", "d")), at_once=False)
         recorder.did(SystemCause.METER, end_ns)
         took.append(noted - started + time.thread_time_ns() - again)
+    if turns is not None:
+        turns.check()
     sender.close()
     listener.join(10)
     if sender.lost:
@@ -125,8 +186,8 @@ def meter_cost(rows: int, directory: Path) -> Cost:
     return Cost(rows, took[len(took) // 2] / 1e3, took[len(took) * 99 // 100] / 1e3)
 
 
-def show_cost(costs: Sequence[Cost]) -> None:
-    print("Processor time of the meter per step, microseconds (share of a 20 ms step)")
+def show_cost(what: str, costs: Sequence[Cost]) -> None:
+    print(f"Processor time of the {what} per step, microseconds (share of a 20 ms step)")
     print(f"{'rows':>6} {'engine thread, median':>24} {'p99':>8}")
     for cost in costs:
         median = f"{cost.engine_us:.1f} ({cost.engine_us * 1e5 / STEP_NS:.2f} %)"
@@ -248,7 +309,9 @@ def main() -> None:
     options.add_argument("--cost-only", action="store_true")
     chosen = options.parse_args()
     with tempfile.TemporaryDirectory(prefix="ll-bench-") as name:
-        show_cost([meter_cost(rows, Path(name)) for rows in ROWS])
+        pairs = [(meter_cost(rows, Path(name)), meter_cost(rows, Path(name), Turns(rows))) for rows in ROWS]
+        show_cost("meter alone", [alone for alone, _ in pairs])
+        show_cost("meter and the turns", [both for _, both in pairs])
         if not chosen.cost_only:
             asyncio.run(throughput(chosen.pairs, chosen.requests, Path(name)))
 

@@ -30,6 +30,8 @@ def _as_json(value: Any) -> Any:
     return [_as_json(inner) for inner in value] if isinstance(value, list) else value
 
 
+TURN_MS: Final = 500
+"""Published as a curve in docs/turns.md: shorter turns wait less and empty the batch more often."""
 _POWER_OF_TWO: Final = must(lambda value: not value & (value - 1), "must be a power of two")
 Flag = Annotated[str, AfterValidator(engine_flags.canonical)]
 
@@ -58,6 +60,8 @@ class Engine(Value):
     `memory_bytes` is the engine's budget (weights, slots, KV), the denominator of utilisation. `profile` is the step profile
     that `loraledger calibrate` wrote for this engine; without one, that of the built-in tiny model is used. `vllm` holds further
     flags of vLLM's own by name (`catalog.engine_flags` says which); `max_grammar_chars` bounds a request's grammar or schema.
+    `turns` says whose request the engine's queue takes next: `fair` by what each flow had (`serving.policy.turns`), or `fcfs`;
+    an adapter keeps its device slot for `turn_ms` while others, further behind, wait for one.
     """
 
     id: Name
@@ -74,6 +78,8 @@ class Engine(Value):
     kv_cache_bytes: Annotated[int, Field(ge=1 << 20, le=1 << 50), refuse_bool] = 256 << 20
     memory_bytes: Annotated[int, Field(ge=1 << 20, le=1 << 50), refuse_bool] = 300 << 20
     profile: Location | None = None
+    turns: Literal["fair", "fcfs"] = "fcfs"
+    turn_ms: Annotated[int, Field(ge=10, le=600_000), refuse_bool] = TURN_MS
     max_grammar_chars: Annotated[int, Field(ge=256, le=1 << 20), refuse_bool] = 65_536
     vllm: dict[Flag, engine_flags.FlagValue] = Field(default_factory=dict)
 

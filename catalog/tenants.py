@@ -30,9 +30,13 @@ from catalog.fields import (
 
 
 class Slo(Value):
-    """The promise: 99 % of requests within `p99_seconds`. Strictness is 1 / p99_seconds."""
+    """The promise: 99 % of requests within `p99_seconds`. Strictness is 1 / p99_seconds.
+
+    `weight` is what each of the tenant's flows gets of an engine's time, beside the others' weights, while all of them want more.
+    """
 
     p99_seconds: Seconds
+    weight: Annotated[int, Field(ge=1, le=1_000), refuse_bool] = 1
 
 
 class Quotas(Value):

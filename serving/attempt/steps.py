@@ -69,7 +69,9 @@ class Steps:
             attempt.note_residency(HIT, None, attempt.now(), False)
         if client.gone.is_set():
             raise ClientGone
-        context = RequestContext(attempt.facts.attempt_key, tenant.id, cache_salt(self._secret, tenant))
+        context = RequestContext(
+            attempt.facts.attempt_key, tenant.id, cache_salt(self._secret, tenant), tenant.slo.weight
+        )
         public = adapter.name if adapter is not None else view.catalog.base_model.name
         answer.expect(call, Names(attempt.served_name, public), context, attempt.note_first_token)
         orders = Orders(

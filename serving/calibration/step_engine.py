@@ -46,6 +46,8 @@ class StepEngine:
 
         from serving.calibration.step_log import LOG, NOWHERE
 
+        # What is measured is the order in which the phases were written.
+        engine = engine.model_copy(update={"turns": "fcfs"})
         arguments = vllm_flags.parse(vllm_flags.server_flags(engine, base_model, model, NOWHERE, EMITTER))
         arguments.scheduler_cls = SCHEDULER
         config = AsyncEngineArgs.from_cli_args(arguments).create_engine_config()

@@ -12,8 +12,8 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from serving.errors import ServingError
-from serving.wire.keys import ATTEMPT_ARG, PROMPT_ARG, TENANT_ARG
-from serving.wire.request_context import BROKEN, REQUEST_CONTEXT, Refused, RequestContext
+from serving.wire.keys import ATTEMPT_ARG, PROMPT_ARG
+from serving.wire.request_context import BROKEN, REQUEST_CONTEXT, Refused, RequestContext, identity
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -90,7 +90,7 @@ def _stamped(params: Any, context: RequestContext) -> Any:
         raise PastTheGateway(f"attempt {context.attempt} asks for something that generates nothing")
     stamped = copy.copy(params)
     number, context.prompts = context.prompts, context.prompts + 1
-    stamped.extra_args = {ATTEMPT_ARG: context.attempt, TENANT_ARG: context.tenant, PROMPT_ARG: str(number)}
+    stamped.extra_args = {**identity(context), PROMPT_ARG: str(number)}
     return stamped
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final, NoReturn
 from catalog import engine_flags
 from catalog.model import BaseModelSpec, Engine
 from serving.engine.tiny_model import is_builtin
-from serving.wire.keys import CONFIG_KEY, SCHEDULER, WORKER_EXTENSION
+from serving.wire.keys import CONFIG_KEY, PROFILE_KEY, SCHEDULER, TURN_KEY, TURNS_KEY, WORKER_EXTENSION
 
 TINY_FLAGS: Final[dict[str, engine_flags.FlagValue]] = {"enable-auto-tool-choice": True, "tool-call-parser": "hermes"}
 """The built-in model calls no tools; with a parser, requests that offer some are answered in words."""
@@ -20,7 +20,8 @@ TINY_FLAGS: Final[dict[str, engine_flags.FlagValue]] = {"enable-auto-tool-choice
 
 def server_flags(engine: Engine, base_model: BaseModelSpec, model: str, address: str, emitter: str) -> list[str]:
     """vLLM's own server flags, as `vllm serve` would get them: ours, and what the catalog passes through."""
-    meter = {CONFIG_KEY: {"address": address, "emitter": emitter, "engine": engine.id}}
+    meter = {"address": address, "emitter": emitter, "engine": engine.id}
+    turns = {TURNS_KEY: engine.turns, TURN_KEY: engine.turn_ms, PROFILE_KEY: engine.profile}
     options: dict[str, Any] = {
         "model": model,
         "served-model-name": base_model.name,
@@ -34,7 +35,7 @@ def server_flags(engine: Engine, base_model: BaseModelSpec, model: str, address:
         engine_flags.PARALLEL: engine.gpu_count,
         "scheduler-cls": SCHEDULER,
         "worker-extension-cls": WORKER_EXTENSION,
-        "additional-config": json.dumps(meter),
+        "additional-config": json.dumps({CONFIG_KEY: meter | turns}),
     }
     if engine.gpu_count == 1:
         options["distributed-executor-backend"] = "uni"

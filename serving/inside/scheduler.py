@@ -10,18 +10,23 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from vllm.v1.core.sched.async_scheduler import AsyncScheduler
+from vllm.v1.core.sched.request_queue import SchedulingPolicy
 from vllm.v1.request import RequestStatus
 from vllm.v1.structured_output.backend_guidance import GuidanceBackend
 
+from catalog.engines import TURN_MS
 from serving.errors import ServingError
 from serving.inside import adapter_timers, utility_calls
 from serving.inside.prefix_owners import BlockOwner, PrefixOwners
 from serving.inside.recorder import Recorder
+from serving.inside.turn_queue import TurnQueue, Whose
+from serving.policy.turns import WEIGHTS, Rules
+from serving.step_model.profile import DEFAULT_PROFILE, Profile
 from serving.wire import remote
 from serving.wire.channel import Occupancy, Sender
 from serving.wire.events import PrefixHit, Rows
@@ -30,9 +35,14 @@ from serving.wire.keys import (
     CONFIG_FILE,
     CONFIG_KEY,
     ENDPOINT_KEY,
+    FAIR,
     PLUGIN,
+    PROFILE_KEY,
     PROMPT_ARG,
     TENANT_ARG,
+    TURN_KEY,
+    TURNS_KEY,
+    WEIGHT_ARG,
     WEIGHTS_FILE,
 )
 from telemetry.engine_time import SystemCause
@@ -54,6 +64,7 @@ class MeterScheduler(AsyncScheduler):  # type: ignore[misc]
             raise ServingError(
                 f"could not start the meter: vLLM did not load our plugin; VLLM_PLUGINS must name {PLUGIN}"
             )
+        self.take_turns(self._turn_queue(settings))
         if ENDPOINT_KEY in settings:
             beside = remote.start(settings)
             settings = {"address": beside.address, "emitter": beside.emitter, "engine": beside.engine}
@@ -67,6 +78,12 @@ class MeterScheduler(AsyncScheduler):  # type: ignore[misc]
         utility_calls.after_each(lambda entry_ns: self._recorder.did(SystemCause.UTILITY, entry_ns))
         self._recorder.hello(settings["emitter"], settings["engine"])
         self._tell_held(at_once=True)
+
+    def take_turns(self, queue: TurnQueue | None) -> None:
+        """From now on, before any request, that queue says who is next; vLLM's own order without one."""
+        self.turns = queue
+        if queue is not None:
+            self.waiting = queue
 
     def add_request(self, request: Any) -> None:
         """See vLLM. Tells that the request is here."""
@@ -84,7 +101,11 @@ class MeterScheduler(AsyncScheduler):  # type: ignore[misc]
         entry_ns = time.monotonic_ns()
         if self._waits_for_files:
             self._refuse_missing_adapters()
+        if self.turns is not None:
+            self.turns.step(len(self.running))
         output = super().schedule(*args, **kwargs)
+        if self.turns is not None:
+            self.turns.stepped(output.num_scheduled_tokens)
         self._metered(self._note_step, output, entry_ns)
         return output
 
@@ -103,6 +124,8 @@ class MeterScheduler(AsyncScheduler):  # type: ignore[misc]
     def _free_request(self, request: Any, *args: Any, **kwargs: Any) -> Any:
         given_up = request.status is RequestStatus.FINISHED_ABORTED
         self._metered(self._recorder.left, request.request_id, given_up)
+        if self.turns is not None:
+            self.turns.left(request)
         return super()._free_request(request, *args, **kwargs)
 
     def shutdown(self) -> None:
@@ -110,6 +133,13 @@ class MeterScheduler(AsyncScheduler):  # type: ignore[misc]
         self._metered(self._recorder.bye)
         self._metered(self._sender.close)
         super().shutdown()
+
+    def _turn_queue(self, settings: Mapping[str, Any]) -> TurnQueue | None:
+        if settings.get(TURNS_KEY) != FAIR or self.policy is not SchedulingPolicy.FCFS:
+            return None
+        profile = Profile.load(Path(settings[PROFILE_KEY])) if settings.get(PROFILE_KEY) else DEFAULT_PROFILE
+        slots = self.lora_config.max_loras if self.lora_config else 1
+        return TurnQueue(Rules(slots, int(settings.get(TURN_KEY, TURN_MS)) * 1_000_000), profile, _whose)
 
     def _metered(self, tell: Callable[..., None], *args: Any) -> None:
         try:
@@ -199,6 +229,15 @@ def _begin_grammars(manager: Any) -> None:
 
 def _extra(request: Any) -> dict[str, Any]:
     return (request.sampling_params.extra_args if request.sampling_params else None) or {}
+
+
+def _whose(request: Any) -> Whose:
+    extra, adapter = _extra(request), request.lora_request
+    weight = extra.get(WEIGHT_ARG, 1)
+    # Only what comes past the gateway says anything else.
+    known = isinstance(weight, int) and weight in WEIGHTS
+    tenant = str(extra.get(TENANT_ARG) or UNKNOWN_TENANT)
+    return Whose(tenant, adapter.lora_name if adapter is not None else None, weight if known else 1)
 
 
 def _attempt(request: Any) -> str:

@@ -9,8 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from serving.protocol.request import Call
-from serving.wire.keys import ATTEMPT_ARG, TENANT_ARG
-from serving.wire.request_context import RequestContext
+from serving.wire.request_context import RequestContext, identity
 
 STRIPPED: Final = frozenset(
     {
@@ -48,7 +47,7 @@ def engine_body(call: Call, orders: Orders) -> bytes:
     body = permitted(call.body)
     body["model"] = orders.served_name
     body["cache_salt"] = orders.context.cache_salt
-    body["vllm_xargs"] = {ATTEMPT_ARG: orders.context.attempt, TENANT_ARG: orders.context.tenant}
+    body["vllm_xargs"] = identity(orders.context)
     if orders.output_tokens is not None:
         body[call.operation.bounds[-1]] = orders.output_tokens
     body |= call.operation.fixed or {}

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from serving.errors import ServingError
-from serving.wire.keys import CONFIG_KEY, ENDPOINT_KEY, REMOTE_METER
+from serving.wire.keys import CONFIG_KEY, ENDPOINT_KEY, PROFILE_KEY, REMOTE_METER, TURN_KEY, TURNS_KEY
 from serving.wire.pipe import SCHEME, path_of
 
 START_S: Final = 30.0
@@ -43,7 +43,7 @@ class Remote:
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Self:
         """From vLLM's flag, with an emitter and an address of its own; ServingError when something is missing or unknown."""
-        known = {ENDPOINT_KEY, "engine", "gpu_type", "gpu_count", "profile", "steps"}
+        known = {ENDPOINT_KEY, "engine", "gpu_type", "gpu_count", PROFILE_KEY, "steps", TURNS_KEY, TURN_KEY}
         where = f"could not start the meter: additional_config {CONFIG_KEY}"
         if unknown := sorted(settings.keys() - known):
             raise ServingError(f"{where} has unknown keys {unknown}")
@@ -57,7 +57,7 @@ class Remote:
             gpu_count=int(settings.get("gpu_count", 1)),
             emitter=f"eng-{uuid.uuid4().hex[:12]}",
             address=f"{SCHEME}{private}/meter",
-            profile=settings.get("profile"),
+            profile=settings.get(PROFILE_KEY),
             steps=settings.get("steps"),
         )
 

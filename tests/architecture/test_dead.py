@@ -16,6 +16,8 @@ WORDS: Final = Counter(word for path in FILES for word in re.findall(r"\w+", pat
 KEPT: Final = {
     "eof_received": "asyncio calls it",
     "log_engine_initialized": "vLLM calls it",
+    "prepend_requests": "vLLM calls it",
+    "remove_request": "vLLM calls it",
     "_flags_may_be_set": "pydantic calls it",
     "_flags_are_named_once": "pydantic calls it",
     "issue_month": "the invoices of a month, for benches and tests",

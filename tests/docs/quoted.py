@@ -19,7 +19,7 @@ from billing.focus.model import DECIMALS
 from billing.store.door import WAIT_S
 from billing.store.reader import LONGEST_S, MOST_BYTES
 from catalog import engine_flags, patterns, strict_yaml
-from catalog.engines import Engine
+from catalog.engines import TURN_MS, Engine
 from catalog.tenants import Quotas
 from loraledger.demo import AT_ONCE
 from serving.attempt.counting import BYTES_PER_TOKEN
@@ -34,6 +34,7 @@ from serving.metering import reshare, windows
 from serving.metering.steps import STALL_FACTOR
 from serving.policy import admission, budgets, routing
 from serving.policy.restarts import RestartPolicy
+from serving.policy.turns import PATIENCE
 from serving.wire import pipe
 from telemetry.forward import Forwarder
 from telemetry.otlp_receive import MOST_PARTS
@@ -118,6 +119,12 @@ QUOTED: Final = {
         f"is given up after {whole(LIMITS.hurry_s)} s",
         f"a long body | {whole(LIMITS.body_bytes, 1 << 20)} MiB |",
         f"a request that the engine has not ended after {whole(LIMITS.engine_s, 60)} minutes",
+    ],
+    "docs/turns.md": [
+        f"turn_ms: {TURN_MS} ",
+        f"was **passed over** for {PATIENCE} quanta",
+        f"at most {PATIENCE} Q, and then",
+        f"{PATIENCE} Q + F (Q + D)",
     ],
     "docs/engine-options.md": [
         f"max_grammar_chars: {Engine.model_fields['max_grammar_chars'].default} ",

@@ -7,7 +7,7 @@ import re
 from pathlib import PurePosixPath
 
 from alerts.rules import alerts, recorded_names
-from serving.wire.keys import ENDPOINT_KEY
+from serving.wire.keys import ENDPOINT_KEY, TURN_KEY, TURNS_KEY
 from telemetry import names
 from telemetry.names import Attr, EventName, SpanName
 from telemetry.otlp_encode import ATTR_EMITTER, ATTR_SEQ
@@ -67,6 +67,8 @@ def test_every_key_of_a_lone_engine_is_on_its_page() -> None:
         "gpu_type",
         "gpu_count",
         "profile",
+        TURNS_KEY,
+        TURN_KEY,
         "steps",
     }
 

@@ -68,6 +68,18 @@ def test_a_ticket_overrules_whatever_a_request_carries() -> None:
     asyncio.run(test())
 
 
+def test_a_clients_own_weight_is_overwritten_and_the_tenants_goes_with_each_request() -> None:
+    async def test() -> None:
+        engine = client()
+        for weight, said in ((1, {}), (3, {"ll_weight": 3})):
+            REQUEST_CONTEXT.set(RequestContext("gw-1:7", "bank", "salt", weight))
+            await engine.add_request("r", {"type": "token", "prompt_token_ids": [1]}, Params({"ll_weight": 1000}))
+            _, params, _ = engine.entered[-1]
+            assert params.extra_args == {"ll_attempt": "gw-1:7", "ll_tenant": "bank", "ll_prompt": "0", **said}
+
+    asyncio.run(test())
+
+
 @pytest.mark.parametrize(
     ("prompt", "params"),
     [("a", Params()), ({"encoder_prompt": {}, "decoder_prompt": {}}, Params()), ({"type": "token"}, SimpleNamespace())],

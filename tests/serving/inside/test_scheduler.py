@@ -6,6 +6,7 @@ Also the contract test with the pinned vLLM: if its scheduler changes shape, thi
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -36,7 +37,7 @@ BLOCK = 32
 class Driver:
     """A scheduler with two steps in flight and a device that answers token 7 to everything."""
 
-    def __init__(self, tiny: TinyModel, address: str, blocks: int) -> None:
+    def __init__(self, tiny: TinyModel, address: str, blocks: int, **settings: Any) -> None:
         import torch
         from vllm.engine.arg_utils import AsyncEngineArgs
         from vllm.utils.hashing import get_hash_fn_by_name
@@ -59,7 +60,7 @@ class Driver:
             max_num_batched_tokens=128,
             kv_cache_memory_bytes=64 << 20,
             block_size=BLOCK,
-            additional_config={"loraledger": {"address": address, "emitter": "eng-1", "engine": "cpu-0"}}
+            additional_config={"loraledger": {"address": address, "emitter": "eng-1", "engine": "cpu-0", **settings}}
             if address
             else {},
         ).create_engine_config()
@@ -82,6 +83,7 @@ class Driver:
         self.stopped = False
         self.in_flight: list[Any] = []
         self.ended: dict[str, Any] = {}
+        self.tokens: Counter[str] = Counter()
 
     def add(
         self,
@@ -134,6 +136,8 @@ class Driver:
             step, ModelRunnerOutput(req_ids=names, req_id_to_index=places, sampled_token_ids=tokens)
         )
         for outputs in out.values():
+            for one in outputs.outputs:
+                self.tokens[one.request_id] += len(one.new_token_ids)
             self.ended |= {o.request_id: o.finish_reason for o in outputs.outputs if o.finish_reason is not None}
 
     def stop(self) -> None:

@@ -73,3 +73,11 @@ def test_of_the_clients_headers_only_what_it_accepts_is_passed() -> None:
     assert engine_headers(client, orders, 17) == [(b"Accept", b"text/plain"), *ours]
     traced = Orders("coder@1", CONTEXT, "req-1", traceparent="00-a-b-01")
     assert engine_headers([], traced, 17) == [*ours, (b"traceparent", b"00-a-b-01")]
+
+
+def test_the_weight_of_turns_is_the_tenants_whatever_the_client_says() -> None:
+    call = read_call(CHAT, b'{"messages": [], "vllm_xargs": {"ll_weight": 1000}}')
+    for weight, said in ((1, {}), (3, {"ll_weight": 3})):
+        context = RequestContext("gw-1:7", "clinic", "salt", weight)
+        written = msgspec.json.decode(engine_body(call, Orders("coder@1", context, "req-1")))
+        assert written["vllm_xargs"] == {"ll_attempt": "gw-1:7", "ll_tenant": "clinic", **said}
