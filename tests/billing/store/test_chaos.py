@@ -34,7 +34,7 @@ from telemetry.usage import Status
 
 S = 1_000_000_000
 MONTH = "2026-10"
-WRITES = 29
+WRITES = 33
 """How many writes a whole life has; the undisturbed run counts them."""
 TABLES = (
     "otel_traces", "ledger_events", "usage", "quarantine", "ingested_files", "engine_time", "cold_starts", "tenant_cost", "engine_cost",

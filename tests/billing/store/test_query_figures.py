@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from billing.store.clickhouse import Ledger
+from billing.store.cost.engine_time import cut_parameters
 from tests.ledger_world import (
     COST,
     HELD,
@@ -34,7 +35,7 @@ from tests.ledger_world import (
 
 FROM, TO, DAY, QUARTER = ns(START), ns(START) + 3600 * S, 86400 * S, 900 * S
 RANGE = {"start_ns": FROM, "end_ns": TO}
-BOOKED = {"window": "loraledger.meter.window", "base": "base", "tenant": "", **RANGE}
+BOOKED = {"window": "loraledger.meter.window", "base": "base", "tenant": "", **RANGE, **cut_parameters({})}
 NOBODY = ("", 0, "")
 
 
