@@ -98,7 +98,9 @@ def estimate(steps: list[TimedStep], profile: Profile) -> int:
     for duration_ns, rows in steps:
         for row in rows:
             if row.key not in seen and row.before:
-                saving = profile.kv_saved_ns(row.before, row.adapter is not None)
+                saving = profile.kv_saved_ns(
+                    row.before, row.adapter is not None, len({other.adapter for other in rows}) > 1
+                )
                 saved += sum(scaled(saving, duration_ns, profile.predict_ns(rows)))
         seen.update(row.key for row in rows)
     return saved
