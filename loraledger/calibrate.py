@@ -51,8 +51,8 @@ def drive_by_http(url: str, engine: Engine, count: int, seed: int, say: Say) -> 
     """Run `count` phases through the server at `url`; its meter keeps the steps. CalibrationRefused when it cannot be."""
     try:
         asyncio.run(by_http.drive(url, count, seed, engine.max_loras, say))
-    except* (httpx.HTTPError, by_http.EngineRefused) as failed:
-        raise CalibrationRefused(f"engine at {url}: {failed.exceptions[0]}") from failed
+    except (httpx.HTTPError, by_http.EngineRefused) as failed:
+        raise CalibrationRefused(f"engine at {url}: {failed}") from failed
 
 
 def read_steps(paths: Iterable[Path]) -> list[StepSample]:

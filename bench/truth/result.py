@@ -181,9 +181,8 @@ def _drift(profile: Profile, runs: Iterable[Steps]) -> dict[str, Any]:
 
 def summary(found: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Per method the error of tenants and requests over the sets that arrive at once and over the staggered ones.
-    Sets that allow no statement are left out.
 
-    `mean` is the mean over sets of the set's mean, `worst_set` the largest set's mean, `worst` the largest single error.
+    Sets that allow no statement are left out. `mean` is the mean over sets of the set's mean, `worst_set` the largest set's mean, `worst` the largest single error.
     """
     out: dict[str, Any] = {}
     for name in SUMMED:

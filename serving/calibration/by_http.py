@@ -44,9 +44,7 @@ async def _run(client: httpx.AsyncClient, base: str, phase: Phase) -> None:
         async with room:
             _checked(await client.post("/v1/completions", json=body))
 
-    async with asyncio.TaskGroup() as group:
-        for call in phase.calls:
-            group.create_task(ask(call.adapter or base, call.tokens, call.output))
+    await asyncio.gather(*(ask(call.adapter or base, call.tokens, call.output) for call in phase.calls))
 
 
 def _checked(reply: httpx.Response) -> Any:

@@ -7,12 +7,14 @@ import os
 import subprocess
 import sys
 import tempfile
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
 from catalog.model import BaseModelSpec, Engine
-from loraledger.calibrate import read_steps
+from loraledger.calibrate import drive_by_http, read_steps
 from loraledger.serve import step_profile
 from serving.calibration.corners import CORNERS
 from serving.calibration.fit import CalibrationRefused
@@ -75,6 +77,39 @@ def test_too_few_steps_are_refused_and_a_bad_line_is_named(tmp_path: Path) -> No
     steps.write_text('[0,5000000,[]]\n[0,"x"\n')
     with pytest.raises(CalibrationRefused, match=r"steps.jsonl:2: "):
         read_steps([steps])
+
+
+class _Refusing(BaseHTTPRequestHandler):
+    """Lists one model, and takes no request."""
+
+    def do_GET(self) -> None:
+        self._answer(200, {"data": [{"id": "tiny", "max_model_len": 512}]})
+
+    def do_POST(self) -> None:
+        self._answer(503, {"error": "busy"})
+
+    def _answer(self, status: int, body: object) -> None:
+        content = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("content-length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_an_engine_that_does_not_take_the_load_is_refused_in_words() -> None:
+    """Whether nobody listens, or requests in the middle of a phase are answered with an error."""
+    engine = Engine(id="gpu-7", gpu_type="h100")
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Refusing) as server:
+        url = f"http://127.0.0.1:{server.server_port}"
+        Thread(target=server.serve_forever, daemon=True).start()
+        with pytest.raises(CalibrationRefused, match="completions answered 503"):
+            drive_by_http(url, engine, 2, 1, lambda _: None)
+        server.shutdown()
+    with pytest.raises(CalibrationRefused, match=f"engine at {url}"):
+        drive_by_http(url, engine, 2, 1, lambda _: None)
 
 
 def test_phases_of_two_logs_stay_apart(tmp_path: Path) -> None:
